@@ -1,0 +1,117 @@
+"""The states of a fork operation, their legal moves, and the words for the API."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from sessions.providers.base import BindingMode as ProviderBindingMode
+from sessions.providers.base import IdentityMode as ProviderIdentityMode
+from sessions.providers.base import MatchStrength as ProviderMatchStrength
+
+
+class OperationStatus(models.TextChoices):
+    """prepared -> dispatching -> provider_accepted -> committed; prepared, dispatching -> failed; dispatching -> unknown;
+    unknown -> provider_accepted | failed by evidence only. Nothing leads from unknown to dispatching.
+    """
+
+    PREPARED = "prepared"
+    DISPATCHING = "dispatching"
+    PROVIDER_ACCEPTED = "provider_accepted"
+    COMMITTED = "committed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+MOVES: dict[OperationStatus, frozenset[OperationStatus]] = {
+    OperationStatus.PREPARED: frozenset({OperationStatus.DISPATCHING, OperationStatus.FAILED}),
+    OperationStatus.DISPATCHING: frozenset(
+        {OperationStatus.PROVIDER_ACCEPTED, OperationStatus.FAILED, OperationStatus.UNKNOWN}
+    ),
+    OperationStatus.PROVIDER_ACCEPTED: frozenset({OperationStatus.COMMITTED}),
+    OperationStatus.UNKNOWN: frozenset({OperationStatus.PROVIDER_ACCEPTED, OperationStatus.FAILED}),
+    OperationStatus.COMMITTED: frozenset(),
+    OperationStatus.FAILED: frozenset(),
+}
+
+OPEN_STATUSES = (OperationStatus.PREPARED, OperationStatus.DISPATCHING, OperationStatus.PROVIDER_ACCEPTED)
+TERMINAL_STATUSES = (OperationStatus.COMMITTED, OperationStatus.FAILED, OperationStatus.UNKNOWN)
+
+
+class PublicStatus(models.TextChoices):
+    """What clients see; unknown is terminal for waiting, although evidence may settle it later."""
+
+    ACCEPTED = "accepted"
+    COMMITTED = "committed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class Phase(models.TextChoices):
+    """How far an operation is, in the words of the API."""
+
+    FROZEN = "frozen"
+    DISPATCHING = "dispatching"
+    MATERIALIZING = "materializing"
+    COMMITTED = "committed"
+    FAILED = "failed"
+    DELIVERY_UNKNOWN = "deliveryUnknown"
+
+
+PUBLIC_STATUS: dict[OperationStatus, PublicStatus] = {
+    OperationStatus.PREPARED: PublicStatus.ACCEPTED,
+    OperationStatus.DISPATCHING: PublicStatus.ACCEPTED,
+    OperationStatus.PROVIDER_ACCEPTED: PublicStatus.ACCEPTED,
+    OperationStatus.COMMITTED: PublicStatus.COMMITTED,
+    OperationStatus.FAILED: PublicStatus.FAILED,
+    OperationStatus.UNKNOWN: PublicStatus.UNKNOWN,
+}
+
+PHASE: dict[OperationStatus, Phase] = {
+    OperationStatus.PREPARED: Phase.FROZEN,
+    OperationStatus.DISPATCHING: Phase.DISPATCHING,
+    OperationStatus.PROVIDER_ACCEPTED: Phase.MATERIALIZING,
+    OperationStatus.COMMITTED: Phase.COMMITTED,
+    OperationStatus.FAILED: Phase.FAILED,
+    OperationStatus.UNKNOWN: Phase.DELIVERY_UNKNOWN,
+}
+
+
+class PointType(models.TextChoices):
+    """Where a caller asks to cut."""
+
+    THROUGH_TURN = "throughTurn"
+    AT_SEQ = "atSeq"
+    THROUGH_SEQ = "throughSeq"
+    LATEST_SETTLED = "latestSettled"
+
+
+class BindingMode(models.TextChoices):
+    """Who ties inherited turns to the child's own ids."""
+
+    HOST_COPY = ProviderBindingMode.HOST_COPY.value
+    PROVIDER_OWNED = ProviderBindingMode.PROVIDER_OWNED.value
+
+
+class IdentityMode(models.TextChoices):
+    """How a child whose answer was lost can be recognised."""
+
+    ANNOUNCED = ProviderIdentityMode.ANNOUNCED.value
+    MARKER = ProviderIdentityMode.MARKER.value
+    SEARCH = ProviderIdentityMode.SEARCH.value
+
+
+class MatchStrength(models.TextChoices):
+    """How sure evidence is."""
+
+    EXACT = ProviderMatchStrength.EXACT.value
+    LIKELY = ProviderMatchStrength.LIKELY.value
+    NONE = ProviderMatchStrength.NONE.value
+
+
+class EvidenceMethod(models.TextChoices):
+    """How evidence about an unknown came to us."""
+
+    LATE_ANSWER = "late_answer"
+    LOOKUP = "lookup"
+    IMPORTER = "importer"
+    OPERATOR = "operator"

@@ -1,0 +1,223 @@
+"""Fork operations, what happened to them, and what was seen about them.
+
+The operation row is its own queue entry and outbox. It holds plain ids, no cascading keys: a committed result is rebuilt
+from this row alone, also after source and child are purged. Written by ``operations.saga`` only.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+
+from forkhost.kit.leases import LeasedRow
+from operations.choices import (
+    BindingMode,
+    EvidenceMethod,
+    IdentityMode,
+    OperationStatus,
+    PointType,
+)
+from operations.querysets import OperationQuerySet
+from sessions.choices import ForkContract
+
+S = OperationStatus
+
+
+class Operation(LeasedRow):
+    """One durable fork; see ``OperationStatus`` for its moves.
+
+    ``request_id`` is the caller's replay key, normalised; ``request_hash`` covers source, target, requested point and
+    title, in version ``request_hash_version``. ``snapshot`` is the frozen JSON text of
+    ``sessions.store.Snapshot`` and ``snapshot_hash`` its SHA-256. ``prefix`` is the source's ordered bindings through
+    the boundary, ``target_mapping`` the child's. ``dispatch_token`` is set once, with the dispatching mark, and never
+    again. ``calls`` is 0 until that mark and 1 after.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workspace_id = models.UUIDField()
+    runner_id = models.UUIDField(null=True)
+    home_id = models.UUIDField(null=True)
+    provider = models.CharField(max_length=64)
+    requested_by_id = models.BigIntegerField(null=True)
+
+    request_id = models.CharField(max_length=255)
+    request_hash = models.CharField(max_length=64)
+    request_hash_version = models.PositiveSmallIntegerField(default=1)
+    contract = models.CharField(max_length=16, choices=ForkContract)
+    runner_incarnation = models.UUIDField(null=True)
+    dispatch_by = models.DateTimeField(null=True)
+
+    source_session_id = models.UUIDField()
+    target_session_id = models.UUIDField()
+    source_provider_session_id = models.TextField(blank=True, default="")
+    child_provider_session_id = models.TextField(blank=True, default="")
+    announced_child_id = models.TextField(blank=True, default="")
+
+    point_type = models.CharField(max_length=16, choices=PointType)
+    point = models.JSONField()
+    resolved_turn_id = models.UUIDField(null=True)
+    resolved_seq = models.BigIntegerField()
+    resolved_ordinal = models.BigIntegerField(null=True)
+    source_provider_turn_id = models.TextField(blank=True, default="")
+    binding = models.JSONField(default=dict)
+    target_turn_id = models.UUIDField(null=True)
+    target_seq = models.BigIntegerField(null=True)
+
+    title = models.TextField(blank=True, default="")
+    snapshot = models.TextField()
+    snapshot_hash = models.CharField(max_length=64)
+    driver_kind = models.CharField(max_length=64)
+    driver_version = models.CharField(max_length=64, blank=True, default="")
+    fingerprint = models.TextField(blank=True, default="")
+    binding_mode = models.CharField(max_length=24, choices=BindingMode)
+    identity_mode = models.CharField(max_length=24, choices=IdentityMode)
+    target_mapping = models.JSONField(null=True)
+    bindings_kept = models.BooleanField(default=False)
+    receipt = models.JSONField(null=True)
+    result_session = models.JSONField(null=True)
+
+    status = models.CharField(max_length=24, choices=OperationStatus, default=S.PREPARED)
+    error_code = models.CharField(max_length=64, blank=True, default="")
+    error_text = models.TextField(blank=True, default="")
+    unknown_since = models.DateTimeField(null=True)
+    looks = models.PositiveIntegerField(default=0)
+    needs_person = models.BooleanField(default=False)
+    warnings = models.JSONField(default=list)
+    calls = models.PositiveSmallIntegerField(default=0)
+    dispatch_token = models.UUIDField(null=True, unique=True)
+    process = models.JSONField(null=True)
+    version = models.BigIntegerField(default=0)
+
+    prepared_at = models.DateTimeField()
+    dispatched_at = models.DateTimeField(null=True)
+    accepted_at = models.DateTimeField(null=True)
+    completed_at = models.DateTimeField(null=True)
+    observed_at = models.DateTimeField(null=True)
+
+    objects = OperationQuerySet.as_manager()
+
+    class Meta(LeasedRow.Meta):
+        abstract = False
+        indexes = (
+            *LeasedRow.Meta.indexes,
+            # The operations list and its cursor.
+            models.Index(name="operation_list", fields=("workspace_id", "-prepared_at", "-id")),
+            # Forks listed at their turn on the source's page; fences and barriers.
+            models.Index(name="operation_by_source", fields=("source_session_id", "status")),
+            # The importer asks whether a provider session belongs to an unfinished operation.
+            models.Index(name="operation_by_source_provider", fields=("home_id", "source_provider_session_id")),
+        )
+        constraints = (
+            models.UniqueConstraint(name="operation_request_once", fields=("workspace_id", "request_id")),
+            models.UniqueConstraint(
+                name="operation_target_reserved", fields=("target_session_id",), condition=~Q(status=S.FAILED)
+            ),
+            models.UniqueConstraint(
+                name="operation_child_once",
+                fields=("home_id", "child_provider_session_id"),
+                condition=~Q(child_provider_session_id="") & ~Q(status__in=[S.FAILED, S.UNKNOWN]),
+            ),
+            models.CheckConstraint(name="operation_status_known", condition=Q(status__in=S.values)),
+            models.CheckConstraint(
+                name="operation_calls_follow_dispatch",
+                condition=Q(calls=0, dispatch_token__isnull=True, dispatched_at__isnull=True)
+                | Q(calls=1, dispatch_token__isnull=False, dispatched_at__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="operation_prepared_not_sent", condition=~Q(status=S.PREPARED) | Q(calls=0, accepted_at__isnull=True)
+            ),
+            models.CheckConstraint(
+                name="operation_dispatching_sent", condition=~Q(status=S.DISPATCHING) | Q(calls=1)
+            ),
+            models.CheckConstraint(
+                name="operation_accepted_complete",
+                condition=~Q(status__in=[S.PROVIDER_ACCEPTED, S.COMMITTED])
+                | (
+                    Q(calls=1, target_mapping__isnull=False, receipt__isnull=False, accepted_at__isnull=False)
+                    & ~Q(child_provider_session_id="")
+                ),
+            ),
+            models.CheckConstraint(
+                name="operation_committed_complete",
+                condition=~Q(status=S.COMMITTED)
+                | Q(target_seq__isnull=False, completed_at__isnull=False, result_session__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="operation_failed_has_reason",
+                condition=~Q(status=S.FAILED) | (~Q(error_code="") & Q(completed_at__isnull=False)),
+            ),
+            models.CheckConstraint(
+                name="operation_unknown_has_reason",
+                condition=~Q(status=S.UNKNOWN) | (~Q(error_code="") & Q(unknown_since__isnull=False, calls=1)),
+            ),
+            models.CheckConstraint(
+                name="operation_observed_only_committed", condition=Q(observed_at__isnull=True) | Q(status=S.COMMITTED)
+            ),
+            models.CheckConstraint(
+                name="operation_target_not_source", condition=~Q(target_session_id=models.F("source_session_id"))
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"fork {self.pk} ({self.status})"
+
+
+class RequestAlias(models.Model):
+    """A second request id that was answered with an existing operation; replays for ever."""
+
+    workspace_id = models.UUIDField()
+    request_id = models.CharField(max_length=255)
+    request_hash = models.CharField(max_length=64)
+    operation_id = models.UUIDField(db_index=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name_plural = "request aliases"
+        constraints = (models.UniqueConstraint(name="alias_request_once", fields=("workspace_id", "request_id")),)
+
+    def __str__(self) -> str:
+        return f"{self.request_id} -> {self.operation_id}"
+
+
+class OperationAudit(models.Model):
+    """One row per transition or act, written in the same transaction. ``sequence`` counts from 1 in an operation."""
+
+    id = models.BigAutoField(primary_key=True)
+    operation_id = models.UUIDField()
+    sequence = models.PositiveIntegerField()
+    at = models.DateTimeField()
+    from_status = models.CharField(max_length=24, blank=True, default="")
+    to_status = models.CharField(max_length=24, blank=True, default="")
+    actor = models.CharField(max_length=200)
+    reason = models.CharField(max_length=64)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ("operation_id", "sequence")
+        constraints = (models.UniqueConstraint(name="audit_sequence_once", fields=("operation_id", "sequence")),)
+
+    def __str__(self) -> str:
+        return f"{self.from_status or '-'} -> {self.to_status or '-'} by {self.actor}"
+
+
+class Evidence(models.Model):
+    """What was read, never written, from a provider about an operation. Append-only."""
+
+    id = models.BigAutoField(primary_key=True)
+    operation_id = models.UUIDField(db_index=True)
+    dispatch_token = models.UUIDField(null=True)
+    at = models.DateTimeField()
+    method = models.CharField(max_length=24, choices=EvidenceMethod)
+    candidates = models.JSONField(default=list)
+    absence_proves = models.BooleanField(default=False)
+    contradicts = models.BooleanField(default=False)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        verbose_name_plural = "evidence"
+        ordering = ("id",)
+
+    def __str__(self) -> str:
+        return f"{self.method} for {self.operation_id}"

@@ -1,0 +1,29 @@
+"""What happened: workspaces, sessions and their histories."""
+
+from __future__ import annotations
+
+from sessions.models.history import Event, EventLog, Segment, Turn
+from sessions.models.interactions import Interaction, WorkClaim
+from sessions.models.lineage import Attachment, Blob, Lineage, SessionAudit
+from sessions.models.sessions import Family, Session, SessionSync
+from sessions.models.workspaces import Home, Membership, Runner, Workspace
+
+__all__ = [
+    "Attachment",
+    "Blob",
+    "Event",
+    "EventLog",
+    "Family",
+    "Home",
+    "Interaction",
+    "Lineage",
+    "Membership",
+    "Runner",
+    "Segment",
+    "Session",
+    "SessionAudit",
+    "SessionSync",
+    "Turn",
+    "WorkClaim",
+    "Workspace",
+]
