@@ -1,0 +1,170 @@
+"""Work as rows with leases.
+
+A row is its own queue entry. ``next_run_at`` says when it wants to run next (NULL: there is nothing to do), ``queue``
+who may run it. A worker claims it by one guarded update that sets a fresh ``lease_token``; from then on that token in
+the WHERE clause of each of its writes is what keeps a worker that lost the row from writing. A lease that ran out only
+makes the row claimable again: the token alone decides who owns it.
+
+All times are the database's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+
+import structlog
+from django.db import DatabaseError, connections, models, router, transaction
+from django.db.models import F, Q
+
+from forkhost.kit import clock
+
+log = structlog.get_logger(__name__)
+
+
+class LeasedRow(models.Model):
+    """A row that is a piece of work. ``attempts`` counts claims since it was last set back by :func:`release`."""
+
+    queue = models.CharField(max_length=64, default="", blank=True)
+    next_run_at = models.DateTimeField(null=True, blank=True)
+    attempts = models.PositiveIntegerField(default=0)
+    lease_owner = models.CharField(max_length=200, default="", blank=True)
+    lease_token = models.UUIDField(null=True, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        abstract = True
+        # The claim. Partial on NOT NULL, because SQLite never uses a partial index on a list of bound states.
+        indexes = (
+            models.Index(name="%(class)s_due", fields=["queue", "next_run_at"], condition=Q(next_run_at__isnull=False)),
+        )
+
+
+Row = TypeVar("Row", bound=LeasedRow)
+
+
+class Lease(NamedTuple):
+    """A claimed row: its primary key and the token that every write under this lease has to name."""
+
+    pk: Any
+    token: uuid.UUID
+
+
+def is_due() -> Q:
+    """Rows that want to run now and that nobody holds."""
+    now = clock.database_now()
+    return Q(next_run_at__lte=now) & (Q(lease_until__isnull=True) | Q(lease_until__lte=now))
+
+
+def claim(queryset: models.QuerySet[Row], owner: str, seconds: float) -> Lease | None:
+    """Claim the row of ``queryset`` that has been due longest, for ``seconds``; None when nothing is due.
+
+    ``queryset`` narrows by queue (and whatever else); due and unheld are added here. Two claims never return the same
+    row unless the lease ran out in between. Commits before it returns, so it must not be called inside ``atomic``.
+    """
+    due = queryset.filter(is_due()).order_by("next_run_at", "pk")
+    connection = connections[due.db]
+    if not connection.features.has_select_for_update and not due.exists():
+        # SQLite: an idle worker must not take the write lock on every tick.
+        return None
+    token = uuid.uuid4()
+    with transaction.atomic(using=due.db, durable=True):
+        pk = due.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True).first()
+        if pk is None:
+            return None
+        claimed = (
+            queryset.model._base_manager.using(due.db)
+            .filter(is_due(), pk=pk)
+            .update(
+                lease_owner=owner,
+                lease_token=token,
+                lease_until=clock.database_now(seconds),
+                attempts=F("attempts") + 1,
+            )
+        )
+    return Lease(pk, token) if claimed else None
+
+
+def renew(model: type[LeasedRow], pk: Any, token: uuid.UUID, seconds: float) -> bool:
+    """Make the lease last ``seconds`` from now. False: the row belongs to somebody else, or to nobody."""
+    return bool(_held(model, pk, token).update(lease_until=clock.database_now(seconds)))
+
+
+def release(
+    model: type[LeasedRow], pk: Any, token: uuid.UUID, *, again_in: float | None = None, reset_attempts: bool = False
+) -> bool:
+    """Give the row back; it wants to run again ``again_in`` seconds from now, or not at all when None.
+
+    False: the lease was lost, and nothing was written.
+    """
+    values: dict[str, Any] = {
+        "lease_owner": "",
+        "lease_token": None,
+        "lease_until": None,
+        "next_run_at": None if again_in is None else clock.database_now(again_in),
+    }
+    if reset_attempts:
+        values["attempts"] = 0
+    return bool(_held(model, pk, token).update(**values))
+
+
+def _held(model: type[LeasedRow], pk: Any, token: uuid.UUID) -> models.QuerySet[LeasedRow]:
+    return model._base_manager.using(router.db_for_write(model)).filter(pk=pk, lease_token=token)
+
+
+class LeaseKeeper:
+    """Renews a lease from a thread of its own, at a third of its length, while the ``with`` block runs.
+
+    ``lost`` turns true when the row was taken away, or when the database could not be reached for a whole lease. It is
+    advice to stop early; what protects the row is the token in every write.
+    """
+
+    def __init__(self, model: type[LeasedRow], lease: Lease, seconds: float) -> None:
+        self.model = model
+        self.lease = lease
+        self.seconds = seconds
+        self._stop = threading.Event()
+        self._lost = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name=f"lease-{lease.pk}", daemon=True)
+
+    @property
+    def lost(self) -> bool:
+        """Whether this worker has to stop working on the row."""
+        return self._lost.is_set()
+
+    def wait_lost(self, timeout: float) -> bool:
+        """Wait until the lease is lost, at most ``timeout`` seconds; whether it is."""
+        return self._lost.wait(timeout)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        good_until = time.monotonic() + self.seconds
+        try:
+            while not self._stop.wait(self.seconds / 3):
+                asked = time.monotonic()
+                try:
+                    kept = renew(self.model, self.lease.pk, self.lease.token, self.seconds)
+                except DatabaseError as error:
+                    log.warning("lease_renewal_failed", row=str(self.lease.pk), error=str(error))
+                    connections[router.db_for_write(self.model)].close()
+                    kept = time.monotonic() < good_until
+                else:
+                    good_until = asked + self.seconds
+                if not kept:
+                    log.warning("lease_lost", row=str(self.lease.pk))
+                    self._lost.set()
+                    return
+        finally:
+            connections.close_all()

@@ -1,0 +1,19 @@
+"""Every route of forkhost: pages at the root, the public API under ``/v1/``, the admin."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("v1/", include("operations.api.urls")),
+    path("v1/", include("sessions.api.urls")),
+    path("", include("operations.pages.urls")),
+    path("", include("sessions.pages.urls")),
+]
+
+handler400 = "forkhost.errors.bad_request"
+handler403 = "forkhost.errors.permission_denied"
+handler404 = "forkhost.errors.not_found"
+handler500 = "forkhost.errors.server_error"

@@ -1,0 +1,12 @@
+"""What we are doing about it: durable fork operations."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class OperationsConfig(AppConfig):
+    """Fork operations, their recovery and their evidence."""
+
+    name = "operations"
+    verbose_name = "Fork operations"
