@@ -1,0 +1,1 @@
+"""Who is asking: bearer tokens for programs, the browser's session for pages."""
