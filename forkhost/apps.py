@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.urls import register_converter
+
+from forkhost.kit.ids import IdConverter
 
 
 class ForkhostConfig(AppConfig):
@@ -10,3 +13,7 @@ class ForkhostConfig(AppConfig):
 
     name = "forkhost"
     verbose_name = "forkhost"
+
+    def ready(self) -> None:
+        """Make ``<id:...>`` known before the first route is read."""
+        register_converter(IdConverter, "id")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.backends.sqlite3.operations import DatabaseOperations as SQLiteOperations
+from django.db.backends.sqlite3.base import DatabaseWrapper as SQLiteWrapper
 
 
 def _flush_without_triggers() -> None:
@@ -16,10 +15,10 @@ def _flush_without_triggers() -> None:
 
     ``post_migrate``, which Django's flush sends afterwards, installs them again.
     """
-    execute = SQLiteOperations.execute_sql_flush
+    execute = SQLiteWrapper.ops_class.execute_sql_flush
 
     @functools.wraps(execute)
-    def execute_sql_flush(self: SQLiteOperations, sql_list: list[str]) -> None:
+    def execute_sql_flush(self: Any, sql_list: list[str]) -> None:
         try:
             from sessions import triggers
         except ImportError:
@@ -28,7 +27,7 @@ def _flush_without_triggers() -> None:
             triggers.drop(self.connection)
         execute(self, sql_list)
 
-    SQLiteOperations.execute_sql_flush = execute_sql_flush  # type: ignore[method-assign]
+    SQLiteWrapper.ops_class.execute_sql_flush = execute_sql_flush
 
 
 _flush_without_triggers()
@@ -41,9 +40,9 @@ def vendor() -> str:
 
 
 @pytest.fixture
-def database_url(transactional_db: None) -> Iterator[str]:
+def database_url(transactional_db: None) -> str:
     """``DATABASE_URL`` of the test database, for a process of forkhost that a test starts."""
-    yield url_of(connection.settings_dict)
+    return url_of(connection.settings_dict)
 
 
 def url_of(settings: dict[str, Any]) -> str:
