@@ -30,9 +30,12 @@ class Operation(LeasedRow):
 
     ``request_id`` is the caller's replay key, normalised; ``request_hash`` covers source, target, requested point and
     title, in version ``request_hash_version``. ``snapshot`` is the frozen JSON text of
-    ``sessions.store.Snapshot`` and ``snapshot_hash`` its SHA-256. ``prefix`` is the source's ordered bindings through
-    the boundary, ``target_mapping`` the child's. ``dispatch_token`` is set once, with the dispatching mark, and never
-    again. ``calls`` is 0 until that mark and 1 after.
+    ``sessions.store.Snapshot`` and ``snapshot_hash`` its SHA-256. ``frozen`` holds what an adapter is asked with beyond
+    the columns: home path, transcript path, cwd, settings. ``target_turn_id`` is known from prepare on, because it
+    follows from the operation's id. ``target_mapping`` is the ordered list of
+    ``{"source", "target", "data", "reason"}`` with the child's bindings. ``dispatch_token`` is set once, with the
+    dispatching mark, and never again. ``calls`` is 0 until that mark and 1 after. ``version`` counts the acts on this
+    row and is the sequence of the newest audit row. ``unknown_since`` is set while the operation is unknown only.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -66,6 +69,8 @@ class Operation(LeasedRow):
     target_seq = models.BigIntegerField(null=True)
 
     title = models.TextField(blank=True, default="")
+    family_id = models.UUIDField(null=True)
+    frozen = models.JSONField(default=dict)
     snapshot = models.TextField()
     snapshot_hash = models.CharField(max_length=64)
     driver_kind = models.CharField(max_length=64)
@@ -108,6 +113,10 @@ class Operation(LeasedRow):
             models.Index(name="operation_by_source", fields=("source_session_id", "status")),
             # The importer asks whether a provider session belongs to an unfinished operation.
             models.Index(name="operation_by_source_provider", fields=("home_id", "source_provider_session_id")),
+            # The queue of unknown forks, oldest first.
+            models.Index(
+                name="operation_unknown_queue", fields=("unknown_since",), condition=Q(unknown_since__isnull=False)
+            ),
         )
         constraints = (
             models.UniqueConstraint(name="operation_request_once", fields=("workspace_id", "request_id")),
@@ -119,7 +128,20 @@ class Operation(LeasedRow):
                 fields=("home_id", "child_provider_session_id"),
                 condition=~Q(child_provider_session_id="") & ~Q(status__in=[S.FAILED, S.UNKNOWN]),
             ),
+            # The barrier of the strict contract: one unobserved or unknown operation per source and resolved point.
+            models.UniqueConstraint(
+                name="operation_barrier_once",
+                fields=("source_session_id", "resolved_seq"),
+                condition=Q(contract=ForkContract.STRICT, observed_at__isnull=True) & ~Q(status=S.FAILED),
+            ),
             models.CheckConstraint(name="operation_status_known", condition=Q(status__in=S.values)),
+            models.CheckConstraint(name="operation_contract_known", condition=Q(contract__in=ForkContract.values)),
+            # Nothing that is on its way can be forgotten by the queue.
+            models.CheckConstraint(
+                name="operation_open_is_queued",
+                condition=~Q(status__in=[S.PREPARED, S.DISPATCHING, S.PROVIDER_ACCEPTED])
+                | Q(next_run_at__isnull=False),
+            ),
             models.CheckConstraint(
                 name="operation_calls_follow_dispatch",
                 condition=Q(calls=0, dispatch_token__isnull=True, dispatched_at__isnull=True)
@@ -150,7 +172,8 @@ class Operation(LeasedRow):
             ),
             models.CheckConstraint(
                 name="operation_unknown_has_reason",
-                condition=~Q(status=S.UNKNOWN) | (~Q(error_code="") & Q(unknown_since__isnull=False, calls=1)),
+                condition=(Q(status=S.UNKNOWN, unknown_since__isnull=False, calls=1) & ~Q(error_code=""))
+                | (~Q(status=S.UNKNOWN) & Q(unknown_since__isnull=True)),
             ),
             models.CheckConstraint(
                 name="operation_observed_only_committed", condition=Q(observed_at__isnull=True) | Q(status=S.COMMITTED)
@@ -165,7 +188,10 @@ class Operation(LeasedRow):
 
 
 class RequestAlias(models.Model):
-    """A second request id that was answered with an existing operation; replays for ever."""
+    """A request id that was answered with an operation, the operation's own included; replays for ever.
+
+    One table for both, so that one unique index decides every race on a request id.
+    """
 
     workspace_id = models.UUIDField()
     request_id = models.CharField(max_length=255)
