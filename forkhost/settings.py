@@ -37,7 +37,7 @@ try:
     LOG_FORMAT = LogFormat(
         env.str("FORKHOST_LOG_FORMAT", LogFormat.CONSOLE if sys.stderr.isatty() else LogFormat.JSON).lower()
     )
-    _extra_hosts = env.list("FORKHOST_ALLOWED_HOSTS", [])
+    _extra_hosts: list[str] = env.list("FORKHOST_ALLOWED_HOSTS", [])
     _pool = env.bool("FORKHOST_DB_POOL", False)
     _database_url = env.str("DATABASE_URL", None)
     _secret_key = env.str("FORKHOST_SECRET_KEY", None)

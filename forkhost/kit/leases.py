@@ -38,7 +38,7 @@ class LeasedRow(models.Model):
     class Meta:
         abstract = True
         # The claim. Partial on NOT NULL, because SQLite never uses a partial index on a list of bound states.
-        indexes = (
+        indexes: tuple[models.Index, ...] = (
             models.Index(name="%(class)s_due", fields=["queue", "next_run_at"], condition=Q(next_run_at__isnull=False)),
         )
 
