@@ -1,0 +1,213 @@
+"""Transcript files as bytes, lines and rows.
+
+A transcript is JSON Lines: lines end at ``\\n`` only (rows hold raw U+2028 and U+0085), the last one may be torn while the
+agent writes, and single lines reach many megabytes. Rows that have a ``uuid`` and a ``parentUuid`` form a tree, the
+*chain*; everything else is metadata.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from sessions.providers.base import ReadDamage
+from sessions.providers.claude.roles import RowRole, role_of
+
+CHAIN_TYPES = frozenset({"user", "assistant", "attachment", "system", "progress"})
+MAX_LINE_BYTES = 64 * 1024 * 1024
+TITLE_KEYS = ("customTitle", "aiTitle")
+MARKER_PREFIX = "forkhost:"
+
+# Replay records of requests: most of a short file's bytes, never part of the conversation. The harness writes these
+# rows with "type" as first key, so they can be passed over without parsing.
+_PASSED_OVER = (b'{"type":"api-request', b'{"type":"queue-operation"', b'{"type":"file-history')
+_DIGEST_WINDOW = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One complete line. ``number`` counts from 1 in the file; ``raw`` has no line end."""
+
+    number: int
+    offset: int
+    end: int
+    raw: bytes
+
+
+class Row:
+    """What the index keeps of one chain row; the rest is read again by offset when it is needed."""
+
+    __slots__ = ("end", "inherited", "message_id", "model", "number", "offset", "parent", "role", "rowtype", "uuid")
+
+    def __init__(self, line: Line, data: dict[str, Any], rowtype: str, uuid: str) -> None:
+        message = data.get("message")
+        message = message if isinstance(message, dict) else {}
+        self.number = line.number
+        self.offset = line.offset
+        self.end = line.end
+        self.uuid = uuid
+        self.rowtype = rowtype
+        self.role = role_of(data)
+        self.parent = _parent_of(data)
+        self.inherited = isinstance(data.get("forkedFrom"), dict)
+        self.message_id = str(message.get("id") or "") if rowtype == "assistant" else ""
+        model = message.get("model") if rowtype == "assistant" else None
+        self.model = model if isinstance(model, str) and not model.startswith("<") else ""
+
+    @property
+    def visible(self) -> bool:
+        """Whether the row says something to a person; hidden rows only carry the chain on."""
+        return self.role is not RowRole.HIDDEN and self.role is not RowRole.META
+
+
+@dataclass(slots=True)
+class Titles:
+    """The session's own title: the last custom title, else the last one the agent made up."""
+
+    custom: str = ""
+    generated: str = ""
+
+    def take(self, data: dict[str, Any]) -> None:
+        custom, generated = data.get("customTitle"), data.get("aiTitle")
+        if isinstance(custom, str):
+            self.custom = "" if custom.startswith(MARKER_PREFIX) else custom
+        if isinstance(generated, str):
+            self.generated = generated
+
+    @property
+    def best(self) -> str:
+        return self.custom or self.generated
+
+
+@dataclass(slots=True)
+class Scan:
+    """One pass over (a part of) a transcript. ``end`` is the offset after the last complete line,
+    ``size`` the file's size when the pass began."""
+
+    rows: list[Row] = field(default_factory=list)
+    damage: list[tuple[int, ReadDamage]] = field(default_factory=list)
+    titles: Titles = field(default_factory=Titles)
+    end: int = 0
+    lines: int = 0
+    size: int = 0
+
+    @property
+    def torn(self) -> bool:
+        return self.end < self.size
+
+
+def _parent_of(data: dict[str, Any]) -> str | None:
+    """The row before this one. A compaction cuts ``parentUuid`` and keeps the real one beside it."""
+    parent = data.get("parentUuid")
+    if parent is None and data.get("subtype") == "compact_boundary":
+        parent = data.get("logicalParentUuid")
+    return parent if isinstance(parent, str) and parent else None
+
+
+def iter_lines(file: BinaryIO, start: int, stop: int, first_number: int = 1) -> Iterator[Line]:
+    """Complete lines in the byte range, blank ones left out. A torn last line is not yielded.
+
+    A line longer than ``MAX_LINE_BYTES`` is yielded with its first bytes only and so fails to parse.
+    """
+    file.seek(start)
+    offset, number = start, first_number
+    while offset < stop:
+        raw = file.readline(min(MAX_LINE_BYTES, stop - offset))
+        end = offset + len(raw)
+        while not raw.endswith(b"\n") and end < stop:
+            more = file.readline(min(MAX_LINE_BYTES, stop - end))
+            if not more:
+                return
+            end += len(more)
+            if more.endswith(b"\n"):
+                raw = b"\n"
+        if not raw.endswith(b"\n"):
+            return
+        if raw.strip():
+            yield Line(number, offset, end, raw[:-1])
+        offset, number = end, number + 1
+
+
+def parse(raw: bytes) -> dict[str, Any] | None:
+    """The row of one line, or None. Bytes that are no UTF-8 become U+FFFD, as they do for the agent itself."""
+    try:
+        data = json.loads(raw.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def chain_uuid(data: dict[str, Any]) -> str:
+    """The row's uuid when it is a chain row, else ""."""
+    uuid = data.get("uuid")
+    return uuid if data.get("type") in CHAIN_TYPES and isinstance(uuid, str) else ""
+
+
+def scan(
+    path: Path, *, start: int = 0, lines_before: int = 0, lane: bool = False, titles: Titles | None = None
+) -> Scan:
+    """Index the chain rows from ``start`` to the file's current end. ``lane`` keeps the rows of a sub-agent.
+
+    ``lines_before`` and ``titles`` are what an earlier scan up to ``start`` found. Raises ``OSError``.
+    """
+    found = Scan(end=start, lines=lines_before, titles=titles or Titles())
+    with path.open("rb") as file:
+        found.size = file.seek(0, 2)
+        for line in iter_lines(file, start, found.size, lines_before + 1):
+            found.end, found.lines = line.end, line.number
+            if line.raw.startswith(_PASSED_OVER):
+                continue
+            data = parse(line.raw)
+            if data is None:
+                found.damage.append((line.offset, ReadDamage(line.number, _reason(line.raw))))
+                continue
+            uuid = chain_uuid(data)
+            if uuid and (lane or not (data.get("isSidechain") or data.get("teamName"))):
+                found.rows.append(Row(line, data, str(data["type"]), uuid))
+            elif not uuid:
+                found.titles.take(data)
+    return found
+
+
+def _reason(raw: bytes) -> str:
+    if not raw:
+        return "line_too_long"
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return "not_utf8"
+    return "not_json"
+
+
+def load(file: BinaryIO, row: Row) -> dict[str, Any]:
+    """Read one indexed row again. Raises ``ValueError`` when the file was rewritten under us."""
+    file.seek(row.offset)
+    data = parse(file.read(row.end - row.offset))
+    if data is None or data.get("uuid") != row.uuid:
+        raise ValueError(f"row {row.uuid} is no longer at byte {row.offset}")
+    return data
+
+
+def prefix_digest(path: Path, offset: int) -> str:
+    """Digest over the first and the last bytes before ``offset``; tells a file that grew from one that was replaced."""
+    with path.open("rb") as file:
+        head = file.read(min(offset, _DIGEST_WINDOW))
+        file.seek(max(0, offset - _DIGEST_WINDOW))
+        tail = file.read(min(offset, _DIGEST_WINDOW))
+    return hashlib.sha256(head + b"\0" + tail).hexdigest()
+
+
+def at_ms(data: dict[str, Any]) -> int:
+    """The row's time in Unix milliseconds, 0 when it has none that can be read."""
+    stamp = data.get("timestamp")
+    if not isinstance(stamp, str):
+        return 0
+    try:
+        return int(datetime.fromisoformat(stamp).timestamp() * 1000)
+    except ValueError:
+        return 0
