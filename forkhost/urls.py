@@ -9,6 +9,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("v1/", include("operations.api.urls")),
     path("v1/", include("sessions.api.urls")),
+    path("", include("forkhost.pages.urls")),
     path("", include("operations.pages.urls")),
     path("", include("sessions.pages.urls")),
 ]

@@ -19,7 +19,6 @@ from django.http import Http404, JsonResponse
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.settings import api_settings
-from rest_framework.views import set_rollback
 
 log = structlog.get_logger(__name__)
 
@@ -120,7 +119,6 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> Response | 
     problem = as_problem(exc)
     if problem is None:
         return None
-    set_rollback()
     return Response(
         problem.as_json(), status=problem.status, headers=problem.headers, content_type=PROBLEM_CONTENT_TYPE
     )

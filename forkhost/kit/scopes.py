@@ -8,14 +8,17 @@ memberships, as on the pages.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from forkhost.kit.problems import Problem
+
+if TYPE_CHECKING:
+    # Importing it loads the authentication classes, which need the models that import this module.
+    from rest_framework.views import APIView
 
 INSUFFICIENT_SCOPE = "insufficient_scope"
 
