@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sessions.providers.base import Json
 from sessions.providers.codex.app_server import AppServer, clean_environment
 from sessions.providers.codex.executable import Executable, find_executable
 
@@ -107,7 +108,7 @@ class Codex:
         ):
             self.server.receive(deadline)
 
-    def _ask(self, method: str, params: dict[str, object]) -> dict[str, object]:
+    def _ask(self, method: str, params: Json) -> Json:
         return self.server.request(method, params, time.monotonic() + TURN_SECONDS)
 
 

@@ -221,13 +221,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
         if not self.path.split("?")[0].endswith("/responses"):
-            return self._json(404, {"error": {"message": "not here"}})
+            self._json(404, {"error": {"message": "not here"}})
+            return
         mock = cast(_Server, self.server).mock
-        shown = mock.record(body, self.headers)
+        shown = mock.record(body, dict(self.headers))
         status = refusal(shown)
         if status:
-            return self._json(status, {"error": {"message": "refused as asked"}})
-        self._events(mock.respond(shown))
+            self._json(status, {"error": {"message": "refused as asked"}})
+        else:
+            self._events(mock.respond(shown))
 
     def _json(self, status: int, body: Json) -> None:
         data = json.dumps(body).encode()
