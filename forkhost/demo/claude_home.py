@@ -76,9 +76,7 @@ def options(home: ClaudeHome, api_url: str, resume: str | None = None, **more: A
     return ClaudeAgentOptions(**{**fields, **more})
 
 
-def run_turns(
-    home: ClaudeHome, api_url: str, prompts: Sequence[str], *, resume: str | None = None, **more: Any
-) -> str:
+def run_turns(home: ClaudeHome, api_url: str, prompts: Sequence[str], *, resume: str | None = None, **more: Any) -> str:
     """Run ``prompts`` one after the other in one process of the real agent; returns the session's id.
 
     ``resume`` continues that session. Raises whatever the SDK raises when the agent cannot run.

@@ -152,7 +152,12 @@ class MockMessages:
             blocks.append({"type": "thinking", "thinking": reply.thinking, "signature": "c2lnbmVk"})
         if reply.tools and not answered:
             blocks.extend(
-                {"type": "tool_use", "id": f"toolu_{len(self.calls):06d}{n:02d}", "name": use.name, "input": dict(use.input)}
+                {
+                    "type": "tool_use",
+                    "id": f"toolu_{len(self.calls):06d}{n:02d}",
+                    "name": use.name,
+                    "input": dict(use.input),
+                }
                 for n, use in enumerate(reply.tools)
             )
         else:
@@ -227,9 +232,7 @@ def _handler_for(mock: MockMessages) -> type[BaseHTTPRequestHandler]:
                     self._send("content_block_delta", index=index, delta=delta)
                     words += 1
                 self._send("content_block_stop", index=index)
-            self._send(
-                "message_delta", delta={"stop_reason": stop, "stop_sequence": None}, usage={"output_tokens": 12}
-            )
+            self._send("message_delta", delta={"stop_reason": stop, "stop_sequence": None}, usage={"output_tokens": 12})
             self._send("message_stop")
 
         def _wait(self, hold: threading.Event | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -93,7 +94,7 @@ def _parallel(rows: Sequence[Row], chain: Sequence[Row], seen: set[str]) -> list
     """
     groups = {
         row.message_id
-        for row, following in zip(chain, chain[1:], strict=False)
+        for row, following in itertools.pairwise(chain)
         if row.message_id and following.role is RowRole.RESULT
     }
     if not groups:

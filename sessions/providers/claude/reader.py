@@ -254,7 +254,9 @@ def _models_ahead(rows: Sequence[Row]) -> list[str]:
 
 def _image_paths(file: BinaryIO, rows: Sequence[Row], place: int) -> tuple[str, ...]:
     """Files a prompt's pictures were stored in; the harness notes them in hidden rows right after the prompt."""
-    if rows[place].role is not RowRole.PROMPT or not any(row.role is RowRole.META for row in rows[place + 1 : place + 6]):
+    if rows[place].role is not RowRole.PROMPT or not any(
+        row.role is RowRole.META for row in rows[place + 1 : place + 6]
+    ):
         return ()
     paths: list[str] = []
     for row in rows[place + 1 : place + 6]:

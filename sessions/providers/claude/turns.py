@@ -225,9 +225,7 @@ class TurnMachine:
         elif state.movable:
             state.checkpoint, state.moved = row.uuid, True
 
-    def _start(
-        self, turn_id: str, origin: str, prompt: str, now: int, ahead: Ahead, effort: str
-    ) -> Iterator[ReadItem]:
+    def _start(self, turn_id: str, origin: str, prompt: str, now: int, ahead: Ahead, effort: str) -> Iterator[ReadItem]:
         if self.state.open:
             yield from self._close()
         yield from self._release_held()
