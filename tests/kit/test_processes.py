@@ -24,9 +24,7 @@ LEAVES_ONE = [
 
 
 def start(command: list[str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
 def test_this_process_lives_and_has_a_name() -> None:

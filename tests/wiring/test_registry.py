@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +24,7 @@ class Misnamed:
 
 
 @pytest.fixture(autouse=True)
-def module() -> None:
+def module() -> Iterator[None]:
     """The adapters above, importable under a name."""
     holder = ModuleType("third_party_adapters")
     vars(holder).update(Fine=Fine, Misnamed=Misnamed)

@@ -24,7 +24,6 @@ def test_every_page_has_a_strict_policy_and_a_request_id(client: Client) -> None
     assert len(response["X-Request-Id"]) == 32
 
 
-
 @pytest.mark.django_db
 def test_sqlite_connections_have_the_pragmas_that_history_needs(vendor: str) -> None:
     if vendor != "sqlite":
