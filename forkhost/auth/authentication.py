@@ -37,7 +37,7 @@ class BrowserAuthentication(SessionAuthentication):
     """The browser's session; requests that change something need the CSRF token."""
 
 
-class BearerScheme(OpenApiAuthenticationExtension):
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How OpenAPI names it."""
 
     target_class = BearerAuthentication
@@ -47,7 +47,7 @@ class BearerScheme(OpenApiAuthenticationExtension):
         return {"type": "http", "scheme": "bearer", "description": "An API token; its scopes: read, fork, operate."}
 
 
-class BrowserScheme(OpenApiAuthenticationExtension):
+class BrowserScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """How OpenAPI names it."""
 
     target_class = BrowserAuthentication

@@ -70,7 +70,7 @@ def _session(session: Session, lineage: Lineage | None, parents: set[uuid.UUID])
         "model": session.model,
         "settings": session.settings,
         "visibility": session.visibility,
-        "pinned": session.pinned,
+        "pin": session.pinned,
         "createdAtUnixMs": session.created_at_unix_ms,
         "updatedAtUnixMs": session.updated_at_unix_ms,
         "turnCount": session.turn_count,
@@ -224,10 +224,11 @@ def event_json(event: EventView) -> Json:
 
 
 def interaction_json(interaction: InteractionView) -> Json:
-    """A question, approval or plan. ``payload`` is what was asked, ``answer`` what closed it."""
+    """A question, approval or plan; what was asked and answered is in the events at the two seqs."""
     return {
         "id": str(interaction.id),
-        "turnId": _id(interaction.turn_id),
+        "key": interaction.key,
+        "turnOrdinal": interaction.turn_no,
         "kind": interaction.kind,
         "state": interaction.state,
         "askedSeq": interaction.asked_seq,

@@ -1,0 +1,90 @@
+"""Which sessions a list shows; the same for pages and API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import django_filters
+from django.db.models import Q
+from django.forms import CharField
+
+from forkhost.kit.ids import parse_id
+from sessions.choices import SessionKind
+from sessions.models import Session
+from sessions.payloads import plain
+from sessions.querysets import SessionQuerySet
+
+TEXT_LIMIT = 500
+
+
+class _TextField(CharField):
+    """Text as typed, with its spaces; what no column can hold finds nothing instead of being an error."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"max_length": TEXT_LIMIT, "strip": False, **kwargs})
+
+    def to_python(self, value: Any) -> str:
+        return plain(super().to_python(value))
+
+
+class TextFilter(django_filters.CharFilter):
+    """Text of at most 500 characters."""
+
+    field_class = _TextField
+
+
+class SessionFilterSet(django_filters.FilterSet):
+    """``provider``: exactly. ``q``: in title or first prompt, or an id. ``cwd``: that folder or one inside it.
+
+    ``kind``: roots unless it asks for sub-agents' lanes. An invalid form filters nothing, so check ``is_valid``.
+    """
+
+    provider = TextFilter(field_name="provider")
+    q = TextFilter(method="filter_words", label="Search")
+    cwd = TextFilter(method="filter_folder", label="Working folder")
+    kind = django_filters.ChoiceFilter(choices=SessionKind.choices, method="filter_kind", label="Kind")
+
+    class Meta:
+        model = Session
+        fields = ("provider", "q", "cwd", "kind")
+
+    def filter_queryset(self, queryset: SessionQuerySet) -> SessionQuerySet:
+        """Roots, unless the form asks for something else."""
+        if not self.form.cleaned_data.get("kind"):
+            queryset = queryset.roots()
+        filtered: SessionQuerySet = super().filter_queryset(queryset)
+        return filtered
+
+    def filter_kind(self, queryset: SessionQuerySet, name: str, value: str) -> SessionQuerySet:
+        """Roots or lanes."""
+        return queryset.filter(kind=value)
+
+    def filter_words(self, queryset: SessionQuerySet, name: str, value: str) -> SessionQuerySet:
+        """Every word in the title or the first prompt; or the whole text is an id, ours in any case."""
+        return queryset.filter(words_in_session(value) | exact_id(value))
+
+    def filter_folder(self, queryset: SessionQuerySet, name: str, value: str) -> SessionQuerySet:
+        """That folder or one inside it."""
+        folder = value.rstrip("/") or "/"
+        inside = folder if folder.endswith("/") else f"{folder}/"
+        return queryset.filter(Q(cwd=folder) | Q(cwd__startswith=inside))
+
+
+def words_in_session(text: str) -> Q:
+    """Sessions whose title or preview holds every word of the text; nothing for a text without words."""
+    words = text.split()
+    if not words:
+        return Q(pk__in=[])
+    condition = Q()
+    for word in words:
+        condition &= Q(title__icontains=word) | Q(preview__icontains=word)
+    return condition
+
+
+def exact_id(text: str) -> Q:
+    """The session with this id, ours in any case, the provider's byte for byte."""
+    condition = Q(provider_session_id=text)
+    try:
+        return condition | Q(pk=parse_id(text.strip()))
+    except ValueError:
+        return condition
