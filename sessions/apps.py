@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate, pre_migrate
 
 
 class SessionsConfig(AppConfig):
@@ -11,3 +12,10 @@ class SessionsConfig(AppConfig):
     name = "sessions"
     label = "agent_sessions"
     verbose_name = "Agent sessions"
+
+    def ready(self) -> None:
+        """Keep the triggers out of the way of migrations."""
+        from sessions import triggers
+
+        pre_migrate.connect(triggers.before_migration, sender=self, dispatch_uid="agent_sessions_triggers")
+        post_migrate.connect(triggers.after_migration, sender=self, dispatch_uid="agent_sessions_triggers")

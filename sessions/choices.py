@@ -124,3 +124,15 @@ class SyncState(models.TextChoices):
     MISSING = "missing"
     FAILED = "failed"
     DEFERRED = "deferred"
+
+
+class AuditAction(models.TextChoices):
+    """Acts of people on sessions and workspaces that are kept for ever."""
+
+    TOMBSTONE = "tombstone"
+    RESTORE = "restore"
+    PURGE = "purge"
+    DETACH = "detach"
+    ATTACH = "attach"
+    CONTRACT_SWITCH = "contract_switch"
+    FORKS_SWITCH = "forks_switch"

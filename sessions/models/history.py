@@ -16,9 +16,13 @@ from sessions.choices import BindingState, EventKind, TurnOutcome, TurnPhase
 
 
 class EventLog(models.Model):
-    """One append-only log. ``seed_digest`` is the running digest it continues from (empty for a log from seq 1)."""
+    """One append-only log. ``seed_digest`` is the running digest it continues from (empty for a log from seq 1).
+
+    ``made_by`` is the one session that ever wrote to it: a plain id, because a log outlives a rewind and a purge.
+    """
 
     id = models.BigAutoField(primary_key=True)
+    made_by = models.UUIDField(db_index=True)
     first_seq = models.BigIntegerField()
     seed_digest = models.BinaryField(max_length=32, default=b"")
 

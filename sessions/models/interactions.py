@@ -19,7 +19,7 @@ class Interaction(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    log = models.ForeignKey(EventLog, on_delete=models.DO_NOTHING, related_name="interactions")
+    log = models.ForeignKey(EventLog, on_delete=models.DO_NOTHING, related_name="interactions", db_index=False)
     key = models.TextField()
     turn_no = models.BigIntegerField(null=True)
     asked_seq = models.BigIntegerField()
@@ -28,6 +28,8 @@ class Interaction(models.Model):
     state = models.CharField(max_length=16, choices=InteractionState, default=InteractionState.PENDING)
 
     class Meta:
+        # A fork asks what was still waiting at its boundary, without looking at what was answered before.
+        indexes = (models.Index(name="interaction_log_closed", fields=("log", "closed_seq")),)
         constraints = (
             models.UniqueConstraint(name="interaction_key_in_log", fields=("log", "key")),
             models.CheckConstraint(

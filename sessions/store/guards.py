@@ -1,0 +1,73 @@
+"""The one guarded update that every history write begins with."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.db.models import F
+
+from sessions.errors import SessionFenced, SessionGone, SessionNotFound, StaleSession, StoreError
+from sessions.models import Session
+
+
+def lock(session_id: uuid.UUID, *, key: bool = False) -> Session:
+    """The session with its row locked until the transaction ends, without its binding map.
+
+    ``key`` locks it for removal. SQLite needs no row lock: the transaction already holds the one write lock.
+    Raises :class:`SessionNotFound`. Lock order everywhere: session, log, operation.
+    """
+    session = (
+        Session.objects.select_for_update(no_key=not key, of=("self",))
+        .select_related("log")
+        .defer("binding_map")
+        .filter(pk=session_id)
+        .first()
+    )
+    if session is None:
+        raise SessionNotFound(f"There is no session {session_id}.")
+    found: Session = session
+    return found
+
+
+def writable(
+    session_id: uuid.UUID, *, expected_last_seq: int | None = None, expected_revision: int | None = None
+) -> Session:
+    """The locked session, proven free for a history write.
+
+    Raises SessionNotFound, :class:`StaleSession`, :class:`SessionGone` or :class:`SessionFenced`.
+    """
+    session = lock(session_id)
+    if expected_revision is not None and session.history_revision != expected_revision:
+        raise StaleSession("The session was rewound since it was read.")
+    if expected_last_seq is not None and session.last_seq != expected_last_seq:
+        raise StaleSession(f"The session ends at event {session.last_seq}, not at {expected_last_seq}.")
+    if session.tombstoned_at is not None:
+        raise SessionGone("The session is in the bin.")
+    if session.write_fence is not None:
+        raise SessionFenced("A fork that is under way needs this session unchanged.")
+    return session
+
+
+def advance(session: Session, **changes: Any) -> None:
+    """Write ``changes`` to the session row, provided that nobody fenced, binned or moved it; one row or an error."""
+    rows = Session.objects.filter(
+        pk=session.pk,
+        write_fence__isnull=True,
+        tombstoned_at__isnull=True,
+        last_seq=session.last_seq,
+        history_revision=session.history_revision,
+    ).update(version=F("version") + 1, **changes)
+    if rows != 1:
+        raise _refusal(session)
+
+
+def _refusal(session: Session) -> StoreError:
+    now = Session.objects.filter(pk=session.pk).values("write_fence", "tombstoned_at").first()
+    if now is None:
+        return SessionNotFound(f"There is no session {session.pk}.")
+    if now["tombstoned_at"] is not None:
+        return SessionGone("The session is in the bin.")
+    if now["write_fence"] is not None:
+        return SessionFenced("A fork that is under way needs this session unchanged.")
+    return StaleSession("The session changed while it was being written.")

@@ -1,0 +1,83 @@
+"""Removing a session for good, and those parts of logs that nobody shows any more."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+
+from django.db import transaction
+from django.db.models import Max, Q, QuerySet
+from django.db.models.functions import Coalesce
+
+from sessions import attachments, retention
+from sessions.choices import AuditAction
+from sessions.errors import SessionFenced, SessionHeld
+from sessions.models import Attachment, Event, EventLog, Interaction, Segment, Session, Turn
+from sessions.store import guards
+from sessions.store.facts import audit
+
+
+@transaction.atomic(durable=True)
+def purge(session_id: uuid.UUID, *, actor: str = "system") -> None:
+    """Remove the session, its sub-agents' lanes, and what of their history no other session and no fork needs.
+
+    Forks outlive it, byte for byte; lineage, operations and the audit keep its id, which is never used again.
+    Provider files are never touched.
+
+    Raises SessionNotFound, :class:`SessionFenced`, :class:`SessionHeld` (a fork under way needs it).
+    """
+    session = guards.lock(session_id, key=True)
+    lanes = Session.objects.filter(root_session_id=session_id).order_by("pk").values_list("pk", flat=True)
+    for doomed in [*(guards.lock(lane, key=True) for lane in list(lanes)), session]:
+        audit(doomed, AuditAction.PURGE, actor, title=doomed.title, provider=doomed.provider)
+        _purge_one(doomed)
+
+
+def _purge_one(session: Session) -> None:
+    if session.write_fence is not None:
+        raise SessionFenced("A fork that is under way needs this session.")
+    logs = _lock_logs(
+        EventLog.objects.filter(Q(segments__session_id=session.pk) | Q(made_by=session.pk) | Q(pk=session.log_id))
+    )
+    if retention.needs(session.pk, logs).session:
+        raise SessionHeld("A fork of this session is under way; it can be purged when that has ended.")
+    Segment.objects.filter(session_id=session.pk).delete()
+    session.delete()
+    _drop_hidden(logs)
+
+
+@transaction.atomic
+def sweep(log_ids: Collection[int]) -> None:
+    """Remove what nobody needs any more of these logs: call it when an operation that held them has ended."""
+    _drop_hidden(_lock_logs(EventLog.objects.filter(pk__in=list(log_ids), session__isnull=True)))
+
+
+def _lock_logs(logs: QuerySet[EventLog]) -> list[int]:
+    """The ids of ``logs``, locked in order, so that no fork can begin to show them meanwhile."""
+    ids = set(logs.values_list("pk", flat=True))
+    return list(EventLog.objects.filter(pk__in=ids).order_by("pk").select_for_update().values_list("pk", flat=True))
+
+
+def _drop_hidden(log_ids: list[int]) -> None:
+    """Cut each log behind the last seq that a session or an unfinished fork shows of it; empty logs go altogether."""
+    # Segments before operations: what a fork needs moves from its operation to its segments, never back.
+    shown = dict(
+        Segment.objects.filter(log_id__in=log_ids)
+        .values_list("log_id")
+        .annotate(through=Max(Coalesce("last_seq", "session__last_seq")))
+    )
+    for log_id, seq in retention.needs(None, log_ids).through.items():
+        shown[log_id] = max(seq, shown.get(log_id, 0))
+    files: set[str] = set()
+    for log_id in log_ids:
+        through = shown.get(log_id, 0)
+        hidden = Attachment.objects.filter(log_id=log_id, seq__gt=through)
+        files.update(hidden.values_list("blob_id", flat=True))
+        hidden.delete()
+        Interaction.objects.filter(log_id=log_id, asked_seq__gt=through).delete()
+        Turn.objects.filter(log_id=log_id, first_seq__gt=through).delete()
+        Event.objects.filter(log_id=log_id, seq__gt=through).delete()
+        if not through and not Session.objects.filter(log_id=log_id).exists():
+            EventLog.objects.filter(pk=log_id).delete()
+    if files:
+        transaction.on_commit(lambda: attachments.remove_unreferenced(files))

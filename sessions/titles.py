@@ -1,0 +1,39 @@
+"""Titles of forks: the family root's title and the family's next number."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.db import transaction
+from django.db.models import F
+
+from sessions.choices import SessionKind
+from sessions.models import Family, Session
+
+UNTITLED = "Untitled session"
+
+
+@transaction.atomic
+def take_number(family_id: uuid.UUID) -> int:
+    """The family's next number, never given twice: the update locks the family's row until the transaction ends.
+
+    Raises ``Family.DoesNotExist``.
+    """
+    Family.objects.filter(pk=family_id).update(next_number=F("next_number") + 1)
+    number: int = Family.objects.values_list("next_number", flat=True).get(pk=family_id)
+    return number - 1
+
+
+@transaction.atomic
+def fork_title(family: Family | uuid.UUID) -> str:
+    """The next fork's title, its number taken: "Fix login (2)", then "(3)"; a fork of "(2)" is "(3)" as well."""
+    family_id = family.pk if isinstance(family, Family) else family
+    number = take_number(family_id)
+    base = Family.objects.values_list("title", flat=True).get(pk=family_id)
+    return f"{base or UNTITLED} ({number})"
+
+
+def name_family(session: Session, title: str) -> None:
+    """Call the family after ``session`` if that is its root; forks do not rename it."""
+    if session.kind == SessionKind.ROOT and session.fork_operation_id is None and session.observed_parent_id is None:
+        Family.objects.filter(pk=session.family_id).update(title=title)
