@@ -10,3 +10,11 @@ class OperationsConfig(AppConfig):
 
     name = "operations"
     verbose_name = "Fork operations"
+
+    def ready(self) -> None:
+        from operations import holdings
+        from sessions import holdings as found
+        from sessions import retention
+
+        found.register(holdings.answer)
+        retention.register(holdings.keep)

@@ -115,3 +115,43 @@ class EvidenceMethod(models.TextChoices):
     LOOKUP = "lookup"
     IMPORTER = "importer"
     OPERATOR = "operator"
+
+
+class Act(models.TextChoices):
+    """Why an audit row was written."""
+
+    PREPARED = "prepared"
+    REPLAYED = "replayed"
+    DISPATCHING = "dispatching"
+    ACCEPTED = "accepted"
+    COMMITTED = "committed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    LOCAL_WORK_FAILED = "local_work_failed"
+    LOOKED_UP = "looked_up"
+    LATE_ANSWER = "late_answer"
+    CONTRADICTED = "contradicted"
+    ADOPTED = "adopted"
+    PROVEN_NOT_CREATED = "proven_not_created"
+    CONFIRMED_NOT_CREATED = "confirmed_not_created"
+    KEPT_UNKNOWN = "kept_unknown"
+    LOOK_AGAIN = "look_again"
+    ACKNOWLEDGED = "acknowledged"
+
+
+class ErrorCode(models.TextChoices):
+    """Why an operation failed or is unknown, in forkhost's own words; adapters add codes of their own."""
+
+    ADAPTER_MISSING = "adapter_missing"
+    ADAPTER_FAILED = "adapter_failed"
+    HOME_MISSING = "home_missing"
+    RUNTIME_CHANGED = "runtime_changed"
+    ATTACHMENT_MISSING = "attachment_missing"
+    RUNNER_REPLACED = "runner_replaced"
+    DISPATCH_OVERDUE = "dispatch_overdue"
+    WORKER_LOST = "worker_lost"
+    WRONG_CHILD = "wrong_child"
+    BINDING_FAILED = "binding_failed"
+    LOCAL_WORK_FAILED = "local_work_failed"
+    PROVEN_NOT_CREATED = "proven_not_created"
+    CONFIRMED_NOT_CREATED = "confirmed_not_created"

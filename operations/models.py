@@ -13,6 +13,7 @@ from django.db.models import Q
 
 from forkhost.kit.leases import LeasedRow
 from operations.choices import (
+    Act,
     BindingMode,
     EvidenceMethod,
     IdentityMode,
@@ -109,6 +110,10 @@ class Operation(LeasedRow):
             *LeasedRow.Meta.indexes,
             # The operations list and its cursor.
             models.Index(name="operation_list", fields=("workspace_id", "-prepared_at", "-id")),
+            # The counts on every page. NULL instead of a list of states, because SQLite uses no partial index on those.
+            models.Index(
+                name="operation_unfinished", fields=("workspace_id", "status"), condition=Q(completed_at__isnull=True)
+            ),
             # Forks listed at their turn on the source's page; fences and barriers.
             models.Index(name="operation_by_source", fields=("source_session_id", "status")),
             # The importer asks whether a provider session belongs to an unfinished operation.
@@ -148,11 +153,10 @@ class Operation(LeasedRow):
                 | Q(calls=1, dispatch_token__isnull=False, dispatched_at__isnull=False),
             ),
             models.CheckConstraint(
-                name="operation_prepared_not_sent", condition=~Q(status=S.PREPARED) | Q(calls=0, accepted_at__isnull=True)
+                name="operation_prepared_not_sent",
+                condition=~Q(status=S.PREPARED) | Q(calls=0, accepted_at__isnull=True),
             ),
-            models.CheckConstraint(
-                name="operation_dispatching_sent", condition=~Q(status=S.DISPATCHING) | Q(calls=1)
-            ),
+            models.CheckConstraint(name="operation_dispatching_sent", condition=~Q(status=S.DISPATCHING) | Q(calls=1)),
             models.CheckConstraint(
                 name="operation_accepted_complete",
                 condition=~Q(status__in=[S.PROVIDER_ACCEPTED, S.COMMITTED])
@@ -217,7 +221,7 @@ class OperationAudit(models.Model):
     from_status = models.CharField(max_length=24, blank=True, default="")
     to_status = models.CharField(max_length=24, blank=True, default="")
     actor = models.CharField(max_length=200)
-    reason = models.CharField(max_length=64)
+    reason = models.CharField(max_length=64, choices=Act)
     detail = models.JSONField(default=dict)
 
     class Meta:

@@ -1,0 +1,290 @@
+"""What passes between the saga and an adapter: the request built from an operation's own record, and its answer."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from operations import hosted
+from operations.choices import OperationStatus
+from operations.models import Operation
+from operations.points import ResolvedPoint
+from sessions import capabilities, history, payloads, runners
+from sessions.models import Session
+from sessions.providers import registry
+from sessions.providers.base import (
+    Adapter,
+    Attestation,
+    ForkAccepted,
+    ForkRequest,
+    ForkSettings,
+    ForkTurn,
+    HomeRef,
+    Json,
+    ProcessIdentity,
+    SessionRef,
+    TurnBinding,
+    TurnMapping,
+)
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AnonymousUser, User
+
+MARKER_PREFIX = "forkhost:"
+
+# A child is free again when its operation failed; an unknown one names what was seen, and owns nothing.
+_OWNS_NO_CHILD = (OperationStatus.FAILED, OperationStatus.UNKNOWN)
+
+
+def actor(user: User | AnonymousUser) -> str:
+    """A person as the audit names them."""
+    return f"user:{user.get_username()}"
+
+
+def marker(operation_id: uuid.UUID) -> str:
+    """What lies in a child so that it is recognised as this operation's."""
+    return f"{MARKER_PREFIX}{operation_id}"
+
+
+def adapter_of(operation: Operation) -> Adapter:
+    """The adapter that serves the operation. Raises :class:`sessions.providers.registry.UnknownProvider`."""
+    if operation.home_id is None:
+        return hosted.HostedAdapter()
+    return registry.adapter(operation.provider)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What prepare freezes
+
+
+def runtime_columns(source: Session, resolved: ResolvedPoint) -> dict[str, Any]:
+    """Everything about runner, home, driver and settings that an operation freezes of its source."""
+    home = source.home
+    attestation = hosted.ATTESTATION if home is None else runners.stored_attestation(home)
+    if attestation is None:
+        raise ValueError(f"home of session {source.pk} is not attested")
+    columns: dict[str, Any] = {
+        "provider": source.provider,
+        "queue": hosted.QUEUE,
+        "source_provider_session_id": source.provider_session_id or "",
+        "driver_kind": attestation.driver_kind,
+        "driver_version": attestation.driver_version,
+        "fingerprint": attestation.fingerprint,
+        "binding_mode": attestation.binding_mode.value,
+        "identity_mode": attestation.identity_mode.value,
+        "frozen": payloads.plain_json(_frozen(source, resolved)),
+    }
+    if home is not None:
+        columns |= {
+            "home_id": home.pk,
+            "runner_id": home.runner_id,
+            "queue": str(home.runner_id),
+            "runner_incarnation": home.runner.incarnation,
+        }
+    return columns
+
+
+def _frozen(source: Session, resolved: ResolvedPoint) -> Json:
+    known: Mapping[str, Any] = source.settings
+    sandbox = known.get("sandbox")
+    settings = ForkSettings(
+        model=(resolved.turn.model if resolved.turn else "") or source.model,
+        effort=(resolved.turn.effort if resolved.turn else "") or source.effort,
+        permission_mode=str(known.get("permission_mode") or known.get("permissionMode") or ""),
+        approval_policy=str(known.get("approval_policy") or known.get("approvalPolicy") or ""),
+        sandbox=sandbox if isinstance(sandbox, dict) else {},
+    )
+    path = "" if capabilities.is_hosted(source) else str(runners.session_ref(source).path or "")
+    return {
+        "home": source.home.path if source.home is not None else "",
+        "path": path,
+        "cwd": source.cwd,
+        "settings": {name: value for name, value in dataclasses.asdict(settings).items() if value},
+        "reason": resolved.turn.binding.reason if resolved.turn and resolved.turn.binding else "",
+    }
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What an adapter is asked with
+
+
+class Prefix(Sequence[TurnBinding]):
+    """The source's bindings through the chosen turn, read only when somebody asks for more than the last one.
+
+    A fork costs the same at the end of a long history as of a short one, unless its contract or its provider needs the
+    whole prefix.
+    """
+
+    def __init__(self, source_id: uuid.UUID, length: int, last: TurnBinding) -> None:
+        self._source_id = source_id
+        self._length = length
+        self._last = last
+        self._read: list[TurnBinding] | None = None
+
+    def _all(self) -> list[TurnBinding]:
+        if self._read is None:
+            source = Session.objects.filter(pk=self._source_id).first()
+            before = history.bindings_through(source, self._length)[:-1] if source is not None else []
+            self._read = [*before, self._last]
+        return self._read
+
+    @overload
+    def __getitem__(self, index: int) -> TurnBinding: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[TurnBinding]: ...
+
+    def __getitem__(self, index: int | slice) -> TurnBinding | Sequence[TurnBinding]:
+        if index == -1:
+            return self._last
+        return self._all()[index]
+
+    def __len__(self) -> int:
+        return self._length if self._read is None else len(self._read)
+
+    def __iter__(self) -> Iterator[TurnBinding]:
+        return iter(self._all())
+
+
+def home_of(operation: Operation) -> HomeRef:
+    """The home the operation was prepared for."""
+    return HomeRef(operation.provider, Path(operation.frozen["home"] or hosted.NOWHERE))
+
+
+def fork_request(operation: Operation, attestation: Attestation, *, require_prefix: bool) -> ForkRequest:
+    """The one request of an operation, from its own record: the same at dispatch, look-up and binding."""
+    frozen = operation.frozen
+    chosen = TurnBinding(operation.source_provider_turn_id, operation.binding, frozen["reason"])
+    ordinal = operation.resolved_ordinal or 0
+    return ForkRequest(
+        operation_id=str(operation.pk),
+        marker=marker(operation.pk),
+        source=SessionRef(
+            home=home_of(operation),
+            provider_session_id=operation.source_provider_session_id,
+            path=Path(frozen["path"]) if frozen["path"] else None,
+            cwd=frozen["cwd"],
+        ),
+        turn=ForkTurn(chosen, ordinal),
+        prefix=Prefix(operation.source_session_id, ordinal, chosen),
+        title=operation.title,
+        settings=ForkSettings(**frozen["settings"]),
+        attestation=attestation,
+        require_prefix=require_prefix,
+    )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# What an adapter answers
+
+
+def accepted_to_json(accepted: ForkAccepted) -> Json:
+    """An acceptance as evidence keeps it."""
+    return payloads.plain_json(
+        {
+            "child": accepted.child_provider_session_id,
+            "mapping": [_mapping_to_json(entry) for entry in accepted.mapping],
+            "kept": accepted.kept,
+            "receipt": accepted.receipt,
+            "path": str(accepted.child_path or ""),
+            "warnings": list(accepted.warnings),
+        }
+    )
+
+
+def accepted_from_json(stored: Json) -> ForkAccepted:
+    """The inverse of :func:`accepted_to_json`."""
+    return ForkAccepted(
+        child_provider_session_id=stored["child"],
+        mapping=[
+            TurnMapping(entry["source"], TurnBinding(entry["target"], entry["data"], entry["reason"]))
+            for entry in stored["mapping"]
+        ],
+        kept=stored["kept"],
+        receipt=stored["receipt"],
+        child_path=Path(stored["path"]) if stored["path"] else None,
+        warnings=tuple(stored["warnings"]),
+    )
+
+
+def accepted_columns(accepted: ForkAccepted) -> dict[str, Any]:
+    """An acceptance as the operation's columns."""
+    stored = accepted_to_json(accepted)
+    return {
+        "child_provider_session_id": stored["child"],
+        "target_mapping": stored["mapping"],
+        "bindings_kept": stored["kept"],
+        "receipt": {"path": stored["path"], **stored["receipt"]},
+        "warnings": stored["warnings"],
+    }
+
+
+def accepted_of(operation: Operation) -> ForkAccepted:
+    """The acceptance an accepted operation recorded."""
+    receipt = operation.receipt or {}
+    return accepted_from_json(
+        {
+            "child": operation.child_provider_session_id,
+            "mapping": operation.target_mapping or [],
+            "kept": operation.bindings_kept,
+            "receipt": receipt,
+            "path": receipt.get("path") or "",
+            "warnings": operation.warnings,
+        }
+    )
+
+
+def binding_map(operation: Operation) -> dict[int, TurnBinding] | None:
+    """Inherited turns by ordinal with the child's own bindings; None where the provider keeps the source's."""
+    if operation.bindings_kept:
+        return None
+    mapping = {entry.source_provider_turn_id: entry.target for entry in accepted_of(operation).mapping}
+    ordinal = operation.resolved_ordinal or 0
+    if set(mapping) == {operation.source_provider_turn_id}:
+        return {ordinal: mapping[operation.source_provider_turn_id]}
+    chosen = TurnBinding(operation.source_provider_turn_id, operation.binding)
+    prefix = Prefix(operation.source_session_id, ordinal, chosen)
+    return {
+        position: mapping[binding.provider_turn_id]
+        for position, binding in enumerate(prefix, start=ordinal - len(list(prefix)) + 1)
+        if binding.provider_turn_id in mapping
+    }
+
+
+def child_is_taken(operation: Operation, child_id: str) -> bool:
+    """Whether the id is the source's own, or that of a session or another operation in the same home."""
+    if operation.home_id is None:
+        return False
+    if not child_id or child_id == operation.source_provider_session_id:
+        return True
+    if Session.objects.filter(home_id=operation.home_id, provider_session_id=child_id).exists():
+        return True
+    return (
+        Operation.objects.filter(home_id=operation.home_id, child_provider_session_id=child_id)
+        .exclude(pk=operation.pk)
+        .exclude(status__in=_OWNS_NO_CHILD)
+        .exists()
+    )
+
+
+def process_to_json(process: ProcessIdentity) -> Json:
+    """A process identity as the operation keeps it."""
+    return dataclasses.asdict(process)
+
+
+def process_from_json(stored: Json) -> ProcessIdentity:
+    """The inverse."""
+    return ProcessIdentity(pid=int(stored["pid"]), started_at=stored["started_at"], boot_id=stored["boot_id"])
+
+
+def _mapping_to_json(entry: TurnMapping) -> Json:
+    target = entry.target
+    return {
+        "source": entry.source_provider_turn_id,
+        "target": target.provider_turn_id,
+        "data": target.data,
+        "reason": target.reason,
+    }

@@ -1,0 +1,28 @@
+"""The one write path of operations: prepare, the guarded transitions, and what an operator decides.
+
+Nothing else writes an operation, its audit or its request ids. Callers import from here.
+"""
+
+from __future__ import annotations
+
+from operations.requests import Prepared, PrepareRequest, Refused
+from operations.saga.moves import WAKE_UP, IllegalMove, Lost
+from operations.saga.preparing import acknowledge, prepare
+from operations.saga.settling import adopt, confirm_not_created, keep_unknown, look_again
+from operations.saga.transitions import ChildTaken
+
+__all__ = [
+    "WAKE_UP",
+    "ChildTaken",
+    "IllegalMove",
+    "Lost",
+    "PrepareRequest",
+    "Prepared",
+    "Refused",
+    "acknowledge",
+    "adopt",
+    "confirm_not_created",
+    "keep_unknown",
+    "look_again",
+    "prepare",
+]

@@ -1,0 +1,89 @@
+"""How an operation changes: one guarded update that counts its row, and one audit row, in the same transaction."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from django.db.models import F
+
+from forkhost.kit import clock, wakeups
+from operations.choices import MOVES, Act, OperationStatus
+from operations.models import Operation, OperationAudit
+from sessions import payloads
+
+log = structlog.get_logger(__name__)
+
+WAKE_UP = "operations"
+
+ACTOR_LIMIT = 200
+ERROR_TEXT_LIMIT = 2000
+FREE: Mapping[str, Any] = {"lease_owner": "", "lease_token": None, "lease_until": None}
+
+
+class IllegalMove(Exception):
+    """A transition that is not drawn; a mistake in forkhost, never in a request."""
+
+
+class Lost(Exception):
+    """The guarded update found no row: somebody else was first, or this worker does not own the operation any more.
+
+    Raised inside a transaction, it takes back what was written beside the update.
+    """
+
+
+def act(
+    operation_id: uuid.UUID,
+    where: Mapping[str, Any],
+    values: Mapping[str, Any],
+    *,
+    why: Act,
+    actor: str,
+    detail: Mapping[str, Any] | None = None,
+    move: tuple[OperationStatus, OperationStatus] | None = None,
+) -> None:
+    """Change one operation and audit it; has to run inside a transaction. Raises :class:`Lost`.
+
+    ``move`` is a change of state, from and to; without it the state stays.
+    """
+    guard, changes = dict(where), dict(values)
+    before, after = move or ("", "")
+    if move is not None:
+        if move[1] not in MOVES[move[0]]:
+            raise IllegalMove(f"{before} -> {after}")
+        guard["status"] = before
+        changes["status"] = after
+    changed = Operation.objects.filter(pk=operation_id, **guard).update(version=F("version") + 1, **changes)
+    if not changed:
+        raise Lost(f"{operation_id}: {why.value}")
+    # The row is this transaction's until it ends, so the number cannot be taken by another.
+    version = Operation.objects.values_list("version", flat=True).get(pk=operation_id)
+    write_audit(operation_id, version, before, after, why=why, actor=actor, detail=detail)
+    if move is not None:
+        wakeups.notify(WAKE_UP, str(operation_id))
+    log.info("operation_act", operation_id=str(operation_id), act=why.value, before=before, after=after, actor=actor)
+
+
+def write_audit(
+    operation_id: uuid.UUID,
+    sequence: int,
+    before: str,
+    after: str,
+    *,
+    why: Act,
+    actor: str,
+    detail: Mapping[str, Any] | None = None,
+) -> None:
+    """Append one audit row."""
+    OperationAudit.objects.create(
+        operation_id=operation_id,
+        sequence=sequence,
+        at=clock.now(),
+        from_status=before,
+        to_status=after,
+        actor=payloads.clip(actor, ACTOR_LIMIT),
+        reason=why,
+        detail=payloads.plain_json(dict(detail or {})),
+    )

@@ -1,0 +1,147 @@
+"""The loop that carries forks out on one runner: wake up or look every few seconds, claim, work, several at a time.
+
+It takes what is queued for its own runner, and hosted forks, which need no machine. Work never moves to another runner.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+from django.db import DatabaseError, close_old_connections, connections
+from django.db.models import QuerySet
+
+from forkhost.kit.leases import Lease, claim
+from forkhost.kit.wakeups import Listener
+from operations import dispatch, hosted, recovery
+from operations.choices import OperationStatus
+from operations.models import Operation
+from operations.saga.moves import WAKE_UP
+from sessions.models import Runner
+
+log = structlog.get_logger(__name__)
+
+# A dispatching row belongs to the worker that marked it, or to the sweep.
+CLAIMABLE = (OperationStatus.PREPARED, OperationStatus.PROVIDER_ACCEPTED, OperationStatus.UNKNOWN)
+
+
+class Stop(Protocol):
+    """When to end; :class:`forkhost.kit.stopping.StopFlag` is one."""
+
+    @property
+    def requested(self) -> bool:
+        """Whether to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a worker runs. ``lease_seconds`` is renewed at a third; ``parallel`` forks run at the same time."""
+
+    lease_seconds: float = 60.0
+    poll_seconds: float = 5.0
+    sweep_seconds: float = recovery.SWEEP_SECONDS
+    parallel: int = 4
+
+
+def run(runner: Runner, stop: Stop, *, pace: Pace | None = None, listener: Listener | None = None) -> None:
+    """Work until ``stop``; forks that are being sent are finished first.
+
+    ``listener`` (for the channel of operations) can be given so that the caller can wake the loop when it sets
+    ``stop``; otherwise stopping takes up to ``poll_seconds``. Database errors are waited out.
+    """
+    pace = pace or Pace()
+    own = Listener(WAKE_UP) if listener is None else None
+    hands = _Hands(runner, pace)
+    try:
+        with hands:
+            _attend(stop, pace, listener or own, hands)  # type: ignore[arg-type]
+    finally:
+        if own is not None:
+            own.close()
+        log.info("operations_worker_stopped", runner=runner.name)
+
+
+def _attend(stop: Stop, pace: Pace, listener: Listener, hands: _Hands) -> None:
+    next_sweep = 0.0
+    while not stop.requested:
+        if time.monotonic() >= next_sweep:
+            _sweep()
+            next_sweep = time.monotonic() + pace.sweep_seconds
+        hands.wake()
+        listener.wait(max(0.0, min(pace.poll_seconds, next_sweep - time.monotonic())))
+
+
+def _sweep() -> None:
+    close_old_connections()
+    try:
+        recovery.sweep()
+    except DatabaseError:
+        log.exception("sweep_failed")
+
+
+def claim_next(runner: Runner, owner: str, lease_seconds: float) -> Lease | None:
+    """The next operation that this runner can take further; None when there is none."""
+    queue: QuerySet[Operation] = Operation.objects.filter(
+        queue__in=(str(runner.pk), hosted.QUEUE), status__in=CLAIMABLE
+    )
+    return claim(queue, owner, lease_seconds)
+
+
+class _Hands:
+    """The threads that work. Each claims for itself, so that nothing is claimed that nobody is free to do."""
+
+    def __init__(self, runner: Runner, pace: Pace) -> None:
+        self._runner = runner
+        self._pace = pace
+        self._owner = f"worker:{runner.name}:{runner.incarnation}"
+        self._wanted = threading.Semaphore(0)
+        self._stopping = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"fork-{number}") for number in range(max(1, pace.parallel))
+        ]
+
+    def __enter__(self) -> _Hands:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stopping.set()
+        for _ in self._threads:
+            self._wanted.release()
+        for thread in self._threads:
+            thread.join()
+
+    def wake(self) -> None:
+        """Have one thread look; one that finds work wakes the next."""
+        self._wanted.release()
+
+    def _work(self) -> None:
+        try:
+            while True:
+                self._wanted.acquire()
+                while not self._stopping.is_set() and self._take_one():
+                    pass
+                if self._stopping.is_set():
+                    return
+        finally:
+            connections.close_all()
+
+    def _take_one(self) -> bool:
+        close_old_connections()
+        try:
+            lease = claim_next(self._runner, self._owner, self._pace.lease_seconds)
+            if lease is None:
+                return False
+            self.wake()
+            dispatch.work(lease, actor=self._owner, lease_seconds=self._pace.lease_seconds)
+        except DatabaseError:
+            log.exception("database_failed")
+            return False
+        # A hand that dies would take its share of all later work with it; the row's lease runs out by itself.
+        except Exception:
+            log.exception("work_failed")
+        return True
