@@ -64,18 +64,14 @@ def is_alive(runner: Runner) -> bool:
     return seen is not None and clock.now() - seen <= dt.timedelta(seconds=ALIVE_SECONDS)
 
 
-def ensure_homes(
-    runner: Runner, environ: Mapping[str, str], extra: Sequence[tuple[str, Path]] = ()
-) -> list[Home]:
+def ensure_homes(runner: Runner, environ: Mapping[str, str], extra: Sequence[tuple[str, Path]] = ()) -> list[Home]:
     """A row for each home on this machine: the one each agent itself would use, and ``extra`` (provider, path) pairs.
 
     Returns all homes of the runner, also those whose folder is gone: their sessions stay readable.
     """
     found = [(ref.provider, ref.path) for ref in _default_homes(environ)]
     for provider, path in (*found, *extra):
-        Home.objects.get_or_create(
-            runner=runner, provider=provider, path=str(path), defaults={"queue": str(runner.pk)}
-        )
+        Home.objects.get_or_create(runner=runner, provider=provider, path=str(path), defaults={"queue": str(runner.pk)})
     homes = list(Home.objects.filter(runner=runner).order_by("provider", "path"))
     idle = [home.pk for home in homes if home.next_run_at is None]
     Home.objects.filter(pk__in=idle, next_run_at__isnull=True).update(next_run_at=clock.database_now())

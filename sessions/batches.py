@@ -1,0 +1,199 @@
+"""Turns what an adapter reads into entries of the store, and writes them a batch at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+from django.db import transaction
+
+from forkhost.kit import wakeups
+from sessions import history, store
+from sessions.choices import EventKind, SyncState, TurnOutcome
+from sessions.discovery import title_facts
+from sessions.errors import BindingConflict, TurnConflict
+from sessions.models import Session, SessionSync
+from sessions.payloads import plain
+from sessions.pictures import with_stored_pictures
+from sessions.providers.base import (
+    Json,
+    ReadBinding,
+    ReadCursor,
+    ReadDamage,
+    ReadEvent,
+    ReadItem,
+    ReadTitle,
+    ReadTurnEnd,
+    ReadTurnStart,
+    TurnBinding,
+)
+from sessions.recorded import Recorded
+from sessions.store import Entry, NewEvent, TurnEnd, TurnStart
+from sessions.syncing import WAKE_UP
+
+log = structlog.get_logger(__name__)
+
+BATCH = 200
+PAUSE_SECONDS = 0.002
+DAMAGE_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a reading goes on: the adapter's cursor, and the session seq and revision it stands at."""
+
+    since: Json | None
+    seq: int
+    revision: int
+
+    def to_json(self) -> Json:
+        """As stored in :attr:`SessionSync.cursor`."""
+        return {"since": self.since, "seq": self.seq, "revision": self.revision}
+
+
+class Batch:
+    """Entries on their way into the store, and what goes with them."""
+
+    def __init__(self, session: Session, sync: SessionSync, place: Place, save: Callable[..., None]) -> None:
+        """``save`` writes columns of the sync row under its lease, within the batch's transaction."""
+        self.session = session
+        self.sync = sync
+        self.place = place
+        self.save = save
+        self.recorded = Recorded(session, place.seq)
+        self.last_seq: int = session.last_seq
+        self.entries: list[Entry] = []
+        self.binding: TurnBinding | None = None
+        self.cursor: ReadCursor | None = None
+        self.title = ""
+        self.turn_open = _turn_open_at(session, place.seq)
+        going_on = place.since is not None
+        self.damage: list[dict[str, Any]] = list(sync.damage) if going_on else []
+        self.damage_count: int = sync.damage_count if going_on else 0
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to write."""
+        return len(self.entries) >= BATCH
+
+    def take(self, item: ReadItem) -> None:
+        """One item of the stream."""
+        match item:
+            case ReadEvent():
+                self._add(NewEvent(item.kind.value, item.at_ms, with_stored_pictures(item.payload)))
+            case ReadTurnStart():
+                self._start(item)
+            case ReadTurnEnd():
+                self._end(item)
+            case ReadBinding():
+                self._bind(item.binding)
+            case ReadCursor():
+                self.cursor = item
+            case ReadTitle():
+                self.title = item.title
+            case ReadDamage():
+                self._note_damage(item)
+
+    def _start(self, item: ReadTurnStart) -> None:
+        if self.turn_open:
+            self._add(TurnEnd(item.at_ms, TurnOutcome.INTERRUPTED.value))
+        if self.binding is not None:
+            self.write()
+        self.turn_open = True
+        start = TurnStart(
+            item.at_ms,
+            prompt=item.prompt,
+            binding=item.binding,
+            model=plain(item.model),
+            effort=plain(item.effort),
+            origin=item.origin,
+        )
+        self._add(start)
+
+    def _end(self, item: ReadTurnEnd) -> None:
+        if self.turn_open:
+            self.turn_open = False
+            self._add(TurnEnd(item.at_ms, item.outcome.value, usage=item.usage, binding=item.binding))
+
+    def _bind(self, binding: TurnBinding) -> None:
+        """Give the latest turn its newer binding, on its way if it has not been written yet."""
+        for index in range(len(self.entries) - 1, -1, -1):
+            entry = self.entries[index]
+            if isinstance(entry, (TurnStart, TurnEnd)):
+                self.entries[index] = replace(entry, binding=binding)
+                return
+        self.binding = binding
+
+    def _add(self, entry: Entry) -> None:
+        if self.recorded.exhausted:
+            self.entries.append(entry)
+            return
+        self.recorded.compare(entry)
+        # What is stored already may have been bound less far when it was written.
+        if isinstance(entry, (TurnStart, TurnEnd)):
+            self.binding = entry.binding or self.binding
+
+    def _note_damage(self, item: ReadDamage) -> None:
+        found = {"line": item.line, "reason": item.reason}
+        if found in self.damage:
+            return
+        self.damage_count += 1
+        if len(self.damage) < DAMAGE_SHOWN:
+            self.damage.append(found)
+
+    def write(self) -> None:
+        """Append what was gathered and move the cursor, in one transaction; then leave others a moment."""
+        session = self.session
+        binding = self.binding if self.recorded.exhausted else None
+        facts = title_facts(session, self.title) if self.title else {}
+        with transaction.atomic():
+            if self.entries:
+                self.last_seq = store.append(
+                    session.pk,
+                    self.entries,
+                    expected_last_seq=self.last_seq,
+                    expected_revision=self.place.revision,
+                ).last_seq
+            if binding is not None:
+                _move_binding(session, binding)
+            if facts:
+                store.update_facts(session.pk, **facts)
+            self.save(**self._progress())
+            if self.entries or facts:
+                wakeups.notify(WAKE_UP, str(session.pk))
+        session.last_seq = self.last_seq
+        for name, value in facts.items():
+            setattr(session, name, value)
+        self.entries, self.cursor, self.title = [], None, ""
+        self.binding = None if self.recorded.exhausted else self.binding
+        time.sleep(PAUSE_SECONDS)
+
+    def _progress(self) -> dict[str, Any]:
+        changes: dict[str, Any] = {"damage": self.damage, "damage_count": self.damage_count}
+        if not self.sync.stamp_imported:
+            changes["state"] = SyncState.IMPORTING
+        if self.cursor is not None:
+            seq = self.last_seq if self.recorded.exhausted else self.recorded.position
+            changes["cursor"] = Place(self.cursor.cursor, seq, self.place.revision).to_json()
+            changes["bytes_done"] = self.cursor.done
+            changes["bytes_total"] = self.cursor.total
+        return changes
+
+
+def _turn_open_at(session: Session, seq: int) -> bool:
+    """Whether the event at ``seq`` lies in a turn that has not ended there."""
+    if not seq:
+        return False
+    event = history.events(session, after=seq - 1, limit=1)[0]
+    return event.turn_no is not None and event.kind != EventKind.TURN_END
+
+
+def _move_binding(session: Session, binding: TurnBinding) -> None:
+    try:
+        store.bind_turn(session.pk, binding)
+    except (BindingConflict, TurnConflict) as refusal:
+        # An inherited turn's binding is the operation's; another turn's id stays with that turn.
+        log.info("binding_not_moved", session=str(session.pk), reason=refusal.code)

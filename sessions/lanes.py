@@ -1,0 +1,35 @@
+"""Finds the turn in which a sub-agent's lane was started, by the tool call that started it."""
+
+from __future__ import annotations
+
+from django.db.models import F
+
+from sessions import history
+from sessions.choices import EventKind
+from sessions.models import Event, Session
+
+
+def place(parent: Session, *, after_seq: int = 0) -> int:
+    """Tie lanes of ``parent`` that have no turn yet to the turn whose tool call started them; how many.
+
+    Looks at the parent's own events after ``after_seq``. A lane whose call is not there stays with its session alone.
+    """
+    waiting = {
+        str(call_id): lane_id
+        for lane_id, call_id in Session.objects.filter(
+            parent_session_id=parent.pk, parent_turn_id=None, parent_tool_call_id__isnull=False
+        ).values_list("pk", "parent_tool_call_id")
+    }
+    if not waiting:
+        return 0
+    calls = Event.objects.filter(log_id=parent.log_id, seq__gt=after_seq, seq__lte=parent.last_seq)
+    placed = 0
+    for text, ordinal in calls.filter(kind=EventKind.TOOL_CALL, turn_no__isnull=False).values_list(
+        "payload", "turn_no"
+    ):
+        call_id = next((call_id for call_id in waiting if f'"{call_id}"' in text), None)
+        turn = history.turn_by_ordinal(parent, ordinal) if call_id is not None else None
+        if call_id is not None and turn is not None:
+            lane = Session.objects.filter(pk=waiting.pop(call_id), parent_turn_id=None)
+            placed += lane.update(parent_turn_id=turn.id, version=F("version") + 1)
+    return placed
