@@ -30,12 +30,9 @@ def _flush_without_triggers() -> None:
 
     @functools.wraps(execute)
     def execute_sql_flush(self: Any, sql_list: list[str]) -> None:
-        try:
-            from sessions import triggers
-        except ImportError:
-            pass
-        else:
-            triggers.drop(self.connection)
+        from sessions import triggers
+
+        triggers.drop(self.connection)
         execute(self, sql_list)
 
     SQLiteWrapper.ops_class.execute_sql_flush = execute_sql_flush

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 MANAGE = (sys.executable, "manage.py")
 OPENAPI = ROOT / "openapi.json"
+LABELS = ("agent_sessions", "operations", "forkhost")
 HTTPS = {"FORKHOST_PUBLIC_URL": "https://forkhost.example.com"}
 
 
@@ -39,7 +40,7 @@ def checks(folder: Path) -> Iterator[Check]:
     if templates:
         yield Check("djade", (str(BIN / "djade"), "--check", "--target-version", "5.2", *templates))
     yield Check("import-linter", (str(BIN / "lint-imports"), "--no-cache"), {"PYTHONPATH": str(ROOT)})
-    yield Check("migrations", (*MANAGE, "makemigrations", "--check", "--dry-run"))
+    yield Check("migrations", (*MANAGE, "makemigrations", "--check", "--dry-run", *LABELS))
     yield Check("check --deploy", (*MANAGE, "check", "--deploy", "--fail-level", "WARNING"), HTTPS)
     schema = folder / "openapi.json"
     yield Check("openapi schema", write_schema(schema))

@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import structlog
 from django.db import DatabaseError, connections, models, router, transaction
@@ -38,7 +38,7 @@ class LeasedRow(models.Model):
     class Meta:
         abstract = True
         # The claim. Partial on NOT NULL, because SQLite never uses a partial index on a list of bound states.
-        indexes: tuple[models.Index, ...] = (
+        indexes: ClassVar[tuple[models.Index, ...]] = (
             models.Index(name="%(class)s_due", fields=["queue", "next_run_at"], condition=Q(next_run_at__isnull=False)),
         )
 
