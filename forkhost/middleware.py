@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 
 import structlog
 from django.http import HttpRequest, HttpResponseBase
 
+HEADERS = ("Request-Id", "X-Request-Id")
+
+# What may stand in a log line and a header without any care.
+_HARMLESS = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
+
 
 class RequestContextMiddleware:
-    """Binds one id a request to every log record written while it runs, and names it in ``X-Request-Id``."""
+    """Binds one id a request to every log record written while it runs, and names it in ``Request-Id`` and its older
+    name. It is the caller's own where that sent a harmless one, so that both sides' logs can be joined.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        request_id = uuid.uuid4().hex
+        request_id = _given(request) or uuid.uuid4().hex
         with structlog.contextvars.bound_contextvars(http_request_id=request_id):
             response = self.get_response(request)
-        response["X-Request-Id"] = request_id
+        for header in HEADERS:
+            response[header] = request_id
         return response
+
+
+def _given(request: HttpRequest) -> str | None:
+    for header in HEADERS:
+        value = request.headers.get(header, "")
+        if _HARMLESS.fullmatch(value):
+            return value
+    return None

@@ -5,8 +5,11 @@ from __future__ import annotations
 from django.contrib import admin
 from django.urls import include, path
 
+from forkhost.api_root import OpenApiView
+
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path("v1/openapi.json", OpenApiView.as_view(), name="openapi"),
     path("v1/", include("operations.api.urls")),
     path("v1/", include("sessions.api.urls")),
     path("", include("forkhost.pages.urls")),
