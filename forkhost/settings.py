@@ -34,17 +34,17 @@ env = FileAwareEnv()
 try:
     DEBUG = env.bool("FORKHOST_DEBUG", False)
     LOG_LEVEL = env.str("FORKHOST_LOG_LEVEL", "INFO").upper()
-    LOG_FORMAT = LogFormat(
-        env.str("FORKHOST_LOG_FORMAT", LogFormat.CONSOLE if sys.stderr.isatty() else LogFormat.JSON).lower()
-    )
+    LOG_FORMAT = env.str("FORKHOST_LOG_FORMAT", LogFormat.CONSOLE if sys.stderr.isatty() else LogFormat.JSON).lower()
     _extra_hosts: list[str] = env.list("FORKHOST_ALLOWED_HOSTS", [])
     _pool = env.bool("FORKHOST_DB_POOL", False)
     _database_url = env.str("DATABASE_URL", None)
     _secret_key = env.str("FORKHOST_SECRET_KEY", None)
-except (EnvError, ValueError) as error:
+except EnvError as error:
     raise ImproperlyConfigured(f"The environment is not understood: {error}") from error
 if LOG_LEVEL not in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"):
     raise ImproperlyConfigured("FORKHOST_LOG_LEVEL has to be DEBUG, INFO, WARNING, ERROR or CRITICAL.")
+if LOG_FORMAT not in list(LogFormat):
+    raise ImproperlyConfigured("FORKHOST_LOG_FORMAT has to be json or console.")
 
 FORKHOST_DATA = configuration.data_dir(env.str("FORKHOST_DATA", None), os.environ)
 SECRET_KEY = configuration.secret_key(_secret_key, FORKHOST_DATA)
@@ -186,8 +186,9 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/v1",
+    "CAMELIZE_NAMES": True,
     "ENUM_ADD_EXPLICIT_BLANK_NULL_CHOICE": False,
 }
 
-LOGGING = logging_settings(LOG_FORMAT, LOG_LEVEL)
+LOGGING = logging_settings(LogFormat(LOG_FORMAT), LOG_LEVEL)
 configure_structlog()
