@@ -40,8 +40,11 @@ class Scanner:
         self.home = home
         self.adapter = adapter
         self.ref = runners.home_ref(home)
-        rows = SessionSync.objects.filter(session__home=home)
-        self.known: dict[str, str] = dict(rows.values_list("session__provider_session_id", "stamp_seen"))
+        rows = SessionSync.objects.filter(session__home=home).exclude(stamp_seen="")
+        self.known: dict[str, str] = {
+            str(provider_id): stamp
+            for provider_id, stamp in rows.values_list("session__provider_session_id", "stamp_seen")
+        }
         self._orphans: dict[str, str] = {}
         _queue_unfinished(home)
 

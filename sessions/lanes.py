@@ -28,8 +28,10 @@ def place(parent: Session, *, after_seq: int = 0) -> int:
         "payload", "turn_no"
     ):
         call_id = next((call_id for call_id in waiting if f'"{call_id}"' in text), None)
-        turn = history.turn_by_ordinal(parent, ordinal) if call_id is not None else None
-        if call_id is not None and turn is not None:
+        if call_id is None or ordinal is None:
+            continue
+        turn = history.turn_by_ordinal(parent, ordinal)
+        if turn is not None:
             lane = Session.objects.filter(pk=waiting.pop(call_id), parent_turn_id=None)
             placed += lane.update(parent_turn_id=turn.id, version=F("version") + 1)
     return placed

@@ -200,7 +200,8 @@ class ReadEvent:
     """One record, inside the open turn, or standalone when none is open. Never ``turn.start`` or ``turn.end``.
 
     Payload shapes (all text may be hostile; unknown extra keys are kept):
-    message.user / message.assistant / reasoning / context / note: ``{"text": str}`` (+ ``"images": [{"mediaType", "sha256" | "path"}]``)
+    message.user / message.assistant / reasoning / context / note: ``{"text": str}`` (+ ``"images": [{"mediaType", "sha256", "path", "url", "data"}]``,
+    ``data`` being base64; the importer stores the bytes of ``data``, of a ``data:`` URL or of ``path`` by their digest)
     tool.call: ``{"callId": str, "name": str, "input": any}``
     tool.result: ``{"callId": str, "output": str, "isError": bool, "exitCode"?: int}``
     compaction: ``{"text": str, "trigger"?: str}``

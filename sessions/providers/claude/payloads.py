@@ -1,4 +1,4 @@
-"""Payloads of events, made from rows. Large binary content is named by digest and size, never carried along."""
+"""Payloads of events, made from rows. Pictures carry their bytes as ``data`` for whoever stores them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _image(block: Json) -> Json:
             content = b64decode(encoded, validate=True)
         except (binascii.Error, ValueError):
             content = encoded.encode("utf-8", "surrogatepass")
-        image |= {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+        image |= {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "data": encoded}
     elif isinstance(source.get("url"), str):
         image["url"] = source["url"]
     return image

@@ -194,7 +194,9 @@ def _from_start(source: Source, after: TurnBinding | None) -> Reading:
         return Reading(full, branch, branch.rows, Position(), TurnState())
     boundary = _inherited_end(full, branch, str(after.data.get("checkpoint") or after.provider_turn_id))
     if boundary is None:
-        return Reading(full, branch, branch.rows, Position(), TurnState(), restart=True)
+        raise Unreadable(
+            "inherited_prefix_changed", "The turn that this session was forked at is no longer part of its history."
+        )
     position = Position()
     rest = []
     for row in branch.rows:
