@@ -6,6 +6,7 @@ answers is decided by a script: the prompt's text is looked up in ``answers``, a
 ====================  ==============================================================================================
 ``<shell CMD>``       the model first calls the shell tool it was offered with CMD, then answers
 ``<patch FILE>``      the model first writes one line to FILE through the patch tool
+``<spawn TEXT>``      the model first gives TEXT to a sub-agent as its task
 ``<think TEXT>``      a reasoning summary comes before the answer
 ``<fill N>``          the answer is padded to N characters
 ``<refuse STATUS>``   the request is refused with that HTTP status
@@ -29,7 +30,7 @@ from typing import Any, cast
 
 Json = dict[str, Any]
 
-DIRECTIVE = re.compile(r"<(shell|patch|think|fill|refuse|hold)(?: ([^<>]*))?>")
+DIRECTIVE = re.compile(r"<(shell|patch|spawn|think|fill|refuse|hold)(?: ([^<>]*))?>")
 HOLD_SECONDS = 60.0
 USAGE_IN, USAGE_OUT = 100, 10
 
@@ -169,6 +170,10 @@ def _tool_call(number: int, asked: Mapping[str, str], offered: list[str]) -> Jso
     if "patch" in asked:
         patch = f"*** Begin Patch\n*** Add File: {asked['patch']}\n+one line\n*** End Patch\n"
         return _call(number, {"type": "custom_tool_call", "name": "apply_patch", "input": patch})
+    if "spawn" in asked:
+        arguments = json.dumps({"message": asked["spawn"]})
+        item = {"type": "function_call", "namespace": "multi_agent_v1", "name": "spawn_agent", "arguments": arguments}
+        return _call(number, item)
     return None
 
 

@@ -15,22 +15,21 @@ from sessions.providers.codex.adapter import CodexAdapter
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "codex"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def mock() -> Iterator[MockResponses]:
     with MockResponses() as server:
         yield server
 
 
-@pytest.fixture
-def home(mock: MockResponses, tmp_path: Path) -> HomeRef:
-    return HomeRef("codex", make_home(tmp_path / "codex-home", mock.base_url))
+@pytest.fixture(scope="module")
+def home(mock: MockResponses, tmp_path_factory: pytest.TempPathFactory) -> HomeRef:
+    """One home for a module: forks disturb neither their source nor each other, which every test here relies on."""
+    return HomeRef("codex", make_home(tmp_path_factory.mktemp("codex") / "home", mock.base_url))
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    path = tmp_path / "project"
-    path.mkdir()
-    return path
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("project")
 
 
 @pytest.fixture

@@ -13,11 +13,13 @@ from typing import Any
 
 from forkhost.demo.codex_home import Thread
 from sessions.providers.base import (
+    EventKind,
     ForkRequest,
     ForkSettings,
     ForkTurn,
     HomeRef,
     ProcessIdentity,
+    ReadEvent,
     ReadItem,
     ReadTurnEnd,
     ReadTurnStart,
@@ -104,13 +106,28 @@ def outcomes(items: Iterable[ReadItem]) -> list[str]:
     return [item.outcome.value for item in items if isinstance(item, ReadTurnEnd)]
 
 
-def messages(version: str) -> Iterator[tuple[str, Any]]:
-    """The recorded conversation with the server as (method of the request, result)."""
-    asked: dict[int, str] = {}
-    for line in (RECORDINGS / version / "transcript.jsonl").read_bytes().split(b"\n"):
-        row = json.loads(line) if line else {}
-        message = row.get("msg", {})
-        if "method" in message and "id" in message and row["dir"] == "client->server":
-            asked[message["id"]] = message["method"]
-        elif "result" in message:
-            yield asked[message["id"]], message["result"]
+def told_turns(items: Iterable[ReadItem]) -> list[tuple[str, str, list[str]]]:
+    """(turn id, outcome, texts of messages) of every settled turn of a stream."""
+    told: list[tuple[str, str, list[str]]] = []
+    current, texts = "", []
+    for item in items:
+        if isinstance(item, ReadTurnStart):
+            current, texts = item.binding.provider_turn_id, []
+        elif isinstance(item, ReadEvent) and item.kind in (EventKind.MESSAGE_USER, EventKind.MESSAGE_ASSISTANT):
+            texts.append(item.payload["text"])
+        elif isinstance(item, ReadTurnEnd):
+            told.append((current, item.outcome.value, texts))
+    return told
+
+
+def answered_turns(turns: Iterable[Any]) -> list[tuple[str, str, list[str]]]:
+    """The same from the server's own answer."""
+    return [(turn["id"], turn["status"], list(_texts(turn["items"]))) for turn in turns]
+
+
+def _texts(items: Iterable[Any]) -> Iterator[str]:
+    for item in items:
+        if item["type"] == "userMessage":
+            yield "".join(part["text"] for part in item["content"])
+        elif item["type"] == "agentMessage":
+            yield item["text"]

@@ -18,7 +18,7 @@ from tests.codex.support import Reporter, digests, request_for, turn_ids
 PROMPTS = ["remember APPLE", "remember BANANA <shell echo hi>", "remember CHERRY", "remember DATE"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def source(home: HomeRef, project: Path) -> Thread:
     return run_thread(home.path, project, PROMPTS, name="Fruit")
 
@@ -125,13 +125,12 @@ def test_the_child_gets_its_own_title_and_says_which_operation_made_it(
     assert found[child_id].preview == PROMPTS[0]
 
 
-def test_a_running_turn_is_refused_before_and_by_the_call(
-    adapter: CodexAdapter, home: HomeRef, project: Path, source: Thread
-) -> None:
+def test_a_running_turn_is_refused_before_and_by_the_call(adapter: CodexAdapter, home: HomeRef, project: Path) -> None:
+    busy = run_thread(home.path, project, ["settled"])
     with running_codex(home.path) as codex:
-        running = codex.begin_turn(codex.resume(source), "never answered <hold>")
+        running = codex.begin_turn(codex.resume(busy), "never answered <hold>")
         codex.wait("turn/started", running)
-        request = request_for(adapter, home, source, project, 5)
+        request = request_for(adapter, home, busy, project, 2)
         with pytest.raises(Rejected) as confirmed:
             adapter.confirm_turn(request)
         with pytest.raises(Rejected) as refused:

@@ -43,6 +43,7 @@ PASSED_ENVIRONMENT: tuple[str, ...] = (
 
 CHUNK = 1 << 16
 GRACE_SECONDS = 3.0
+POLL_SECONDS = 0.005
 METHOD_NOT_FOUND = -32601
 
 
@@ -201,7 +202,9 @@ class AppServer:
         self.kill()
 
     def kill(self) -> None:
-        """End the whole process group now and wait for the process."""
+        """End the whole process group now and wait until nothing of it runs. May be called again."""
+        if self._log.closed:
+            return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         for pipe in (self._input, self._output):
@@ -209,6 +212,9 @@ class AppServer:
                 pipe.close()
         self._process.wait()
         self._log.close()
+        deadline = time.monotonic() + GRACE_SECONDS
+        while _group_runs(self._process.pid) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
 
     def _write(self, message: Json, deadline: float) -> None:
         data = memoryview(json.dumps(message).encode() + b"\n")
@@ -240,6 +246,23 @@ class AppServer:
             if not chunk:
                 raise AppServerClosed("codex app-server ended before it answered", sent=True)
             self._buffer += chunk
+
+
+def _group_runs(group: int) -> bool:
+    """Whether a process of the group still runs; one that is dead but not yet buried does not."""
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return any(_runs_in(path, group) for path in Path("/proc").glob("[0-9]*/stat"))
+
+
+def _runs_in(stat: Path, group: int) -> bool:
+    try:
+        fields = stat.read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return False
+    return fields[0] not in (b"Z", b"X") and int(fields[2]) == group
 
 
 def _result(message: Json) -> Json:

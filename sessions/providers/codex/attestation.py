@@ -31,7 +31,7 @@ _lock = threading.Lock()
 
 
 def attest(home: HomeRef, environ: Mapping[str, str]) -> Attestation:
-    """Never raises. What was proven of one file of one size and time holds until the file changes."""
+    """Never raises. What was proven of one native file holds until its path, size or time changes; no script's does."""
     executable = find_executable(environ)
     if executable is None:
         return _unsupported(reasons.CODEX_MISSING)
@@ -43,7 +43,7 @@ def attest(home: HomeRef, environ: Mapping[str, str]) -> Attestation:
         if key in _proven:
             return _proven[key]
     found = _prove(executable, home.path, environment)
-    if found.points is not PointSupport.UNSUPPORTED:
+    if executable.native and found.points is not PointSupport.UNSUPPORTED:
         with _lock:
             _proven[key] = found
     return found
@@ -64,7 +64,7 @@ def _prove(executable: Executable, home: Path, environment: Mapping[str, str]) -
             version, numbers = version_of(server.initialize(deadline))
             knows_anchor = numbers >= FLOOR and _knows_anchor(server, deadline)
     except (AppServerError, RpcError, OSError) as error:
-        return _unsupported(reasons.CODEX_START_FAILED, str(error), executable=executable)
+        return _unsupported(reasons.CODEX_START_FAILED, f"It said: {error}.", executable=executable)
     fingerprint = executable.fingerprint(version=version, cwd=home, environment=environment)
     if numbers < FLOOR:
         detail = f"The codex on this runner is {version or 'of an unknown version'}."

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from sessions.providers.base import DiscoveredSession, ForkSettings, HomeRef, Json, SessionRef, Unreadable
 from sessions.providers.codex import records, settings
 from sessions.providers.codex.lineage import Part, resolve
 from sessions.providers.codex.lines import lines
-from sessions.providers.codex.rollouts import Meta, RolloutFile, current_files, operation_id, read_meta, titles
+from sessions.providers.codex.rollouts import (
+    Meta,
+    RolloutFile,
+    current_files,
+    find_rollout,
+    operation_id,
+    read_meta,
+    titles,
+)
 
 PREVIEW_LENGTH = 200
 HEAD_BYTES = 256 << 10
@@ -52,9 +61,10 @@ def _describe(home: HomeRef, file: RolloutFile, meta: Meta, stamp: str, title: s
         size=file.size,
         provider_version=meta.version,
         model=in_force.model,
-        observed_parent_id=first.forked_from_id,
+        observed_parent_id="" if meta.parent_thread_id else first.forked_from_id,
         fork_operation_id=operation_id(first.thread_source),
         parent_provider_session_id=meta.parent_thread_id,
+        parent_tool_call_id=_starting_call(home.path, meta),
         settings=settings.as_json(in_force),
         extra=extra,
     )
@@ -63,6 +73,24 @@ def _describe(home: HomeRef, file: RolloutFile, meta: Meta, stamp: str, title: s
 def _own_first(meta: Meta, parts: list[Part]) -> Meta:
     """The first line of the thread's first file: later segments do not repeat what it was forked from."""
     return next((part.meta for part in parts if part.meta.thread_id == meta.thread_id), meta)
+
+
+def _starting_call(home: Path, meta: Meta) -> str:
+    """The parent's tool call that started this sub-agent: the one whose result names it."""
+    parent = find_rollout(home, meta.parent_thread_id) if meta.parent_thread_id else None
+    if parent is None:
+        return ""
+    needle = meta.thread_id.encode()
+    for line in lines(parent.path, 0, parent.size):
+        if line.data is None or needle not in line.data:
+            continue
+        try:
+            payload = records.parse(line.data).payload
+        except records.NotJson:
+            continue
+        if records.text_of(payload, "type").endswith("_output"):
+            return records.text_of(payload, "call_id")
+    return ""
 
 
 def _preview(parts: list[Part]) -> str:

@@ -1,7 +1,7 @@
 """Finds the native ``codex`` program and says which one it is.
 
 The ``codex`` that npm installs is a script which starts the native program as its child: ending the script leaves the
-native program alive. Only the native file is ever started here.
+native program alive. So the native file behind it is started, unless an override names a script without one.
 """
 
 from __future__ import annotations
@@ -28,11 +28,15 @@ NATIVE_MAGIC: tuple[bytes, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Executable:
-    """A native ``codex``: its resolved path, and size and mtime as they were when it was found."""
+    """A ``codex``: its resolved path, and size and mtime as they were when it was found.
+
+    ``native`` is false for a script that somebody named in the override: what it will start tomorrow is not known.
+    """
 
     path: Path
     size: int
     mtime_ns: int
+    native: bool
 
     @property
     def argv(self) -> list[str]:
@@ -57,7 +61,8 @@ def find_executable(environ: Mapping[str, str]) -> Executable | None:
     """The override when set, else the native file behind ``codex`` on ``PATH``, else the bundled one, else None."""
     override = environ.get(OVERRIDE, "")
     if override:
-        return _describe(native_program(Path(override)))
+        named = Path(os.path.realpath(override))
+        return _describe(native_program(named) or (named if os.access(named, os.X_OK) else None))
     on_path = shutil.which(PROGRAM, path=environ.get("PATH", os.defpath))
     native = native_program(Path(on_path)) if on_path else None
     return _describe(native or _bundled())
@@ -106,7 +111,7 @@ def _describe(path: Path | None) -> Executable | None:
         stat = path.stat()
     except OSError:
         return None
-    return Executable(path, stat.st_size, stat.st_mtime_ns)
+    return Executable(path, stat.st_size, stat.st_mtime_ns, is_native(path))
 
 
 def _canonical(value: Sequence[object]) -> bytes:

@@ -18,7 +18,7 @@ from sessions.providers.codex.rollouts import Meta, current_files, find_rollout,
 
 DEEPEST = 512
 ROLLED_BACK = b'{"type":"thread_rolled_back"'
-SEARCH_CHUNK = 1 << 20
+SEARCH_CHUNK = 1 << 18
 
 _MARKED = re.compile(rb'"(?:task_started|turn_started|task_complete|turn_complete|turn_aborted)"')
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from sessions.providers.base import (
     EventKind,
@@ -67,9 +67,10 @@ class OpenTurn:
 
 @dataclass(slots=True)
 class Held:
-    """A beginning that is not told yet, and what happened since."""
+    """A beginning that is not told yet, what was in force before it, and what happened since."""
 
     line: Line
+    before: tuple[str, str, dict[str, int] | None]
     prompt: str | None = None
     context_seen: bool = False
     events: list[ReadEvent] = field(default_factory=list)
@@ -91,9 +92,8 @@ class Translator:
 
     def state(self) -> Json:
         turn = self.turn
-        fields = ("id", "at_ms", "origin", "failed", "answered", "usage")
         return {
-            "turn": None if turn is None else {name: getattr(turn, name) for name in fields},
+            "turn": None if turn is None else asdict(turn),
             "model": self.model,
             "effort": self.effort,
             "total": self.total,
@@ -122,10 +122,14 @@ class Translator:
         else:
             yield from self._content(line, record)
 
-    def settle_down(self) -> Iterator[ReadItem]:
-        """At the end of what is there: tell a held beginning when its prompt is known."""
-        if self.held is not None and self.held.prompt is not None:
-            yield from self._release()
+    def withdraw(self) -> Line | None:
+        """Forget a beginning that is not told yet; the line to go on at, None when there is none."""
+        held = self.held
+        if held is None:
+            return None
+        self.turn, self.held = None, None
+        self.model, self.effort, self.total = held.before
+        return held.line
 
     def _settings(self, settings: object) -> None:
         model, effort = records.model_and_effort(settings)
@@ -142,7 +146,7 @@ class Translator:
     def _start(self, line: Line, record: Record, turn_id: str) -> Iterator[ReadItem]:
         yield from self._superseded(record)
         self.turn = OpenTurn(turn_id, record.at_ms)
-        self.held = Held(line)
+        self.held = Held(line, (self.model, self.effort, self.total))
         if not turn_id:
             # Codex of that time counted tokens anew in every process.
             self.total = None
@@ -230,14 +234,12 @@ class Translator:
     def _count(self, info: object) -> None:
         if not isinstance(info, dict):
             return
-        total, last = _tokens(info.get("total_token_usage")), _tokens(info.get("last_token_usage"))
-        before, self.total = self.total, total
-        if self.turn is None or total == before:
+        # A repeated total is a replay. What is added is the last response's own count: totals run on over rollbacks.
+        before, self.total = self.total, _tokens(info.get("total_token_usage"))
+        if self.turn is None or self.total == before:
             return
-        grown = before is not None and all(total[key] >= before[key] for key in USAGE_KEYS)
-        for key in USAGE_KEYS:
-            added = total[key] - before[key] if grown and before is not None else last[key]
-            self.turn.usage[key] = self.turn.usage.get(key, 0) + added
+        for key, count in _tokens(info.get("last_token_usage")).items():
+            self.turn.usage[key] = self.turn.usage.get(key, 0) + count
 
     def _usage(self) -> Json:
         return dict(self.turn.usage) if self.turn is not None else {}
@@ -285,11 +287,9 @@ class RolloutReader:
             if position + 1 < len(self.parts):
                 offset, number = 0, 1
         position = len(self.parts) - 1
-        held = translator.held
-        if held is not None and held.prompt is None:
-            position, offset, number = begun_in, held.line.start, held.line.number
-            translator.turn, translator.held = None, None
-        yield from translator.settle_down()
+        withdrawn = translator.withdraw()
+        if withdrawn is not None:
+            position, offset, number = begun_in, withdrawn.start, withdrawn.number
         yield self._cursor(translator, position, offset, number)
 
     def _behind_inherited(self) -> tuple[int, int, int] | None:
