@@ -17,9 +17,9 @@ from django.db.models.functions import Greatest
 
 from forkhost.kit import clock, wakeups
 from sessions import families, holdings, runners, store
-from sessions.choices import Activity, SessionKind, SyncState
+from sessions.choices import Activity, AuditAction, SessionKind, SyncState
 from sessions.errors import SessionFenced, StoreError
-from sessions.models import Home, Session, SessionSync
+from sessions.models import Home, Session, SessionAudit, SessionSync
 from sessions.providers.base import Adapter, DiscoveredSession
 from sessions.syncing import HEAD_START, WAKE_UP, Hurry, transcript_missing
 
@@ -83,7 +83,13 @@ class Scanner:
         if not batch:
             return
         existing = self._sessions(found.ref.provider_session_id for found in batch)
-        wanted = [found for found in batch if found.ref.provider_session_id in existing or self._may_list(found)]
+        purged = self._purged([found for found in batch if found.ref.provider_session_id not in existing])
+        wanted = [
+            found
+            for found in batch
+            if found.ref.provider_session_id in existing
+            or (found.ref.provider_session_id not in purged and self._may_list(found))
+        ]
         with transaction.atomic():
             for found in wanted:
                 session = existing.get(found.ref.provider_session_id)
@@ -106,6 +112,20 @@ class Scanner:
             for start in range(0, len(ready), BATCH):
                 self._record(ready[start : start + BATCH], parents)
             lanes = [lane for lane in lanes if lane.parent_provider_session_id not in parents]
+
+    def _purged(self, batch: list[DiscoveredSession]) -> set[str]:
+        """Those that somebody removed for good: they are not listed again, whatever their transcripts do."""
+        stamps = {found.ref.provider_session_id: found.stamp for found in batch}
+        if not stamps:
+            return set()
+        purges = SessionAudit.objects.filter(
+            action=AuditAction.PURGE,
+            detail__homeId=str(self.home.pk),
+            detail__providerSessionId__in=list(stamps),
+        )
+        purged = {str(detail["providerSessionId"]) for detail in purges.values_list("detail", flat=True)}
+        self.known.update({provider_id: stamps[provider_id] for provider_id in purged})
+        return purged
 
     def _may_list(self, found: DiscoveredSession) -> bool:
         held = holdings.held(self.home.pk, found)

@@ -29,7 +29,9 @@ def purge(session_id: uuid.UUID, *, actor: str = "system") -> None:
     session = guards.lock(session_id, key=True)
     lanes = Session.objects.filter(root_session_id=session_id).order_by("pk").values_list("pk", flat=True)
     for doomed in [*(guards.lock(lane, key=True) for lane in list(lanes)), session]:
-        audit(doomed, AuditAction.PURGE, actor, title=doomed.title, provider=doomed.provider)
+        # The provider's transcript stays where it is; by these two the importer knows not to list it again.
+        origin = {"homeId": str(doomed.home_id or ""), "providerSessionId": doomed.provider_session_id or ""}
+        audit(doomed, AuditAction.PURGE, actor, title=doomed.title, provider=doomed.provider, **origin)
         _purge_one(doomed)
 
 
