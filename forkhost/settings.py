@@ -187,7 +187,23 @@ SPECTACULAR_SETTINGS = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/v1",
     "CAMELIZE_NAMES": True,
+    "COMPONENT_SPLIT_PATCH": False,
+    "PATH_CONVERTER_OVERRIDES": {"id": {"type": "string", "format": "uuid"}},
     "ENUM_ADD_EXPLICIT_BLANK_NULL_CHOICE": False,
+    # Several choices are called kind, state or status; clients generate their types from these names.
+    "ENUM_NAME_OVERRIDES": {
+        "ClaimKind": "sessions.choices.ClaimKind",
+        "EventKind": "sessions.choices.EventKind",
+        "InteractionKind": "sessions.choices.InteractionKind",
+        "InteractionState": "sessions.choices.InteractionState",
+        "OperationPhase": "operations.choices.Phase",
+        "OperationStatus": "operations.choices.PublicStatus",
+        "RecordKind": "sessions.api.bodies.RECORD_KIND_CHOICES",
+        "SessionKind": "sessions.choices.SessionKind",
+        "TurnEndKind": "sessions.api.bodies.TURN_END_CHOICES",
+        "TurnPhase": "sessions.choices.TurnPhase",
+        "TurnStartKind": "sessions.api.bodies.TURN_START_CHOICES",
+    },
 }
 
 LOGGING = logging_settings(LogFormat(LOG_FORMAT), LOG_LEVEL)

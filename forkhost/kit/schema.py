@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from drf_spectacular.utils import OpenApiResponse
+from drf_spectacular.extensions import OpenApiSerializerExtension
+from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.utils import Direction, OpenApiResponse
 from rest_framework import serializers
 
+from forkhost.kit.api import StrictSerializer
 from forkhost.kit.problems import PROBLEM_CONTENT_TYPE
 
 JSON_CONTENT_TYPE = "application/json"
@@ -47,6 +50,17 @@ class ProblemSerializer(serializers.Serializer[Any]):
 
     class Meta:
         ref_name = "Problem"
+
+
+class StrictBodies(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
+    """A body that refuses members it does not know says so."""
+
+    target_class = StrictSerializer
+    match_subclasses = True
+
+    def map_serializer(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, Any]:
+        schema: dict[str, Any] = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)
+        return {**schema, "additionalProperties": False}
 
 
 def answers(

@@ -20,6 +20,10 @@ MOST_ENTRIES = 1000
 
 RECORD_KINDS = [kind for kind in EventKind if kind not in (EventKind.TURN_START, EventKind.TURN_END)]
 
+TURN_START_CHOICES = [(EventKind.TURN_START.value, EventKind.TURN_START.label)]
+TURN_END_CHOICES = [(EventKind.TURN_END.value, EventKind.TURN_END.label)]
+RECORD_KIND_CHOICES = [(kind.value, kind.label) for kind in RECORD_KINDS]
+
 
 class CreateSessionBody(StrictSerializer):
     """A hosted session: one whose history is written through this API. ``id`` is the caller's own, or made here."""
@@ -43,7 +47,7 @@ class PatchSessionBody(StrictSerializer):
 class TurnStartEntry(StrictSerializer):
     """A turn begins; one still open is settled as interrupted."""
 
-    kind = serializers.ChoiceField([(EventKind.TURN_START.value, EventKind.TURN_START.label)])
+    kind = serializers.ChoiceField(TURN_START_CHOICES)
     atUnixMs = UnixMsField(required=False)
     prompt = HostileTextField(required=False, default="", max_length=PROMPT_LIMIT)
     model = HostileTextField(required=False, default="", max_length=NAME_LIMIT)
@@ -54,7 +58,7 @@ class TurnStartEntry(StrictSerializer):
 class TurnEndEntry(StrictSerializer):
     """The open turn is settled, for good."""
 
-    kind = serializers.ChoiceField([(EventKind.TURN_END.value, EventKind.TURN_END.label)])
+    kind = serializers.ChoiceField(TURN_END_CHOICES)
     atUnixMs = UnixMsField(required=False)
     outcome = serializers.ChoiceField(TurnOutcome.choices)
     usage = ObjectField(required=False, default=dict)
@@ -64,7 +68,7 @@ class TurnEndEntry(StrictSerializer):
 class RecordEntry(StrictSerializer):
     """One record inside the open turn, or standalone when none is open."""
 
-    kind = serializers.ChoiceField([(kind.value, kind.label) for kind in RECORD_KINDS])
+    kind = serializers.ChoiceField(RECORD_KIND_CHOICES)
     atUnixMs = UnixMsField(required=False)
     payload = ObjectField(required=False, default=dict)
 

@@ -28,6 +28,8 @@ class Shape(serializers.Serializer[Any]):
 
 
 class RunnerNameSerializer(Shape):
+    """A machine, by name."""
+
     id = serializers.UUIDField()
     name = serializers.CharField()
 
@@ -41,6 +43,8 @@ class CapabilitiesSerializer(Shape):
 
 
 class LineageSerializer(Shape):
+    """Where a fork came from: made by which operation, at which turn."""
+
     sourceAgentSessionId = serializers.UUIDField()
     sourceTurnId = serializers.UUIDField(allow_null=True)
     targetTurnId = serializers.UUIDField(allow_null=True)
@@ -56,6 +60,8 @@ class ObservedParentSerializer(Shape):
 
 
 class SessionSerializer(Shape):
+    """One conversation, as far as it is known here."""
+
     id = serializers.UUIDField()
     workspaceId = serializers.UUIDField()
     provider = serializers.CharField()
@@ -87,6 +93,8 @@ class SessionSerializer(Shape):
 
 
 class TurnForkSerializer(Shape):
+    """A fork made at a turn."""
+
     agentSessionId = serializers.UUIDField()
     title = serializers.CharField()
     operationId = serializers.UUIDField()
@@ -94,6 +102,8 @@ class TurnForkSerializer(Shape):
 
 
 class TurnSerializer(Shape):
+    """One user submission and all that followed; immutable once `phase` is `settled`."""
+
     id = serializers.UUIDField()
     ordinal = serializers.IntegerField()
     phase = serializers.ChoiceField(TurnPhase.choices)
@@ -112,6 +122,8 @@ class TurnSerializer(Shape):
 
 
 class EventSerializer(Shape):
+    """One record of a history. `payload` holds what an agent wrote: treat it as hostile."""
+
     seq = serializers.IntegerField()
     messageId = serializers.UUIDField(allow_null=True)
     turnId = serializers.UUIDField(allow_null=True)
@@ -122,6 +134,8 @@ class EventSerializer(Shape):
 
 
 class AppendedSerializer(Shape):
+    """The seqs that were written."""
+
     firstSeq = serializers.IntegerField()
     lastSeq = serializers.IntegerField()
     turnCount = serializers.IntegerField()
@@ -141,6 +155,8 @@ class InteractionSerializer(Shape):
 
 
 class ClaimSerializer(Shape):
+    """Something unfinished on a session; open while `settledAtUnixMs` is null."""
+
     id = serializers.UUIDField()
     agentSessionId = serializers.UUIDField()
     kind = serializers.ChoiceField(ClaimKind.choices)
@@ -159,6 +175,8 @@ class FamilyMemberSerializer(Shape):
 
 
 class WorkspaceSerializer(Shape):
+    """A workspace, and the caller's role in it."""
+
     id = serializers.UUIDField()
     name = serializers.CharField()
     slug = serializers.CharField()
@@ -168,6 +186,8 @@ class WorkspaceSerializer(Shape):
 
 
 class HomeSerializer(Shape):
+    """An agent's state folder, and what the agent there can do."""
+
     id = serializers.UUIDField()
     provider = serializers.CharField()
     path = serializers.CharField()
@@ -180,6 +200,8 @@ class HomeSerializer(Shape):
 
 
 class RunnerSerializer(Shape):
+    """A machine that does work; away when its heartbeat is old."""
+
     id = serializers.UUIDField()
     workspaceId = serializers.UUIDField()
     name = serializers.CharField()

@@ -22,9 +22,7 @@ urlpatterns = [
     path(f"{SESSION}/events", history.EventsView.as_view(), name="events"),
     path(f"{SESSION}/export", history.ExportView.as_view(), name="export"),
     path(f"{SESSION}/interactions", work.InteractionsView.as_view(), name="interactions"),
-    path(
-        f"{SESSION}/interactions/<id:interaction_id>/answer", work.AnswerView.as_view(), name="answer_interaction"
-    ),
+    path(f"{SESSION}/interactions/<id:interaction_id>/answer", work.AnswerView.as_view(), name="answer_interaction"),
     path(f"{SESSION}/claims", work.ClaimsView.as_view(), name="claims"),
     path(f"{SESSION}/claims/<id:claim_id>/settle", work.SettleClaimView.as_view(), name="settle_claim"),
 ]
