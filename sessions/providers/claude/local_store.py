@@ -131,7 +131,8 @@ def create_whole(target: Path, lines: Iterable[bytes]) -> None:
             _write_all(descriptor, lines)
             os.fsync(descriptor)
             if name is None:
-                os.link(f"/proc/self/fd/{descriptor}", target, follow_symlinks=True)
+                # Links are followed only when a folder is given by descriptor; without one, link(2) takes /proc's own.
+                os.link(f"/proc/self/fd/{descriptor}", target.name, dst_dir_fd=folder, follow_symlinks=True)
             else:
                 os.link(name, target)
         finally:
