@@ -110,8 +110,8 @@ def _send(operation: Operation, lease: Lease, actor: str) -> None:
 
 def _ready(operation: Operation, rules: Policy) -> tuple[Adapter, ForkRequest]:
     """Everything checked once more on the machine that will make the call. Raises :class:`_Stop`."""
-    incarnation = Runner.objects.filter(pk=operation.runner_id).values_list("incarnation", flat=True).first()
-    lapse = rules.lapse(operation, incarnation)
+    runner = Runner.objects.filter(pk=operation.runner_id).first() if operation.runner_id else None
+    lapse = rules.lapse(operation, runner.incarnation if runner else None)
     if lapse is not None:
         raise _Stop(*lapse)
     if attachments.missing(Snapshot.from_json(operation.snapshot)):

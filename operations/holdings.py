@@ -62,6 +62,7 @@ def _by_id(home_id: uuid.UUID, discovered: DiscoveredSession) -> tuple[Operation
 def _searched(home_id: uuid.UUID, discovered: DiscoveredSession) -> Operation | None:
     """An unsettled fork whose child carries no mark: a new session that may be it has to wait."""
     rows = Operation.objects.filter(home_id=home_id, identity_mode=IdentityMode.SEARCH, status__in=_SENT)
+    operation: Operation
     for operation in rows.defer("snapshot", "result_session"):
         sent = operation.dispatched_at or operation.prepared_at
         if discovered.updated_at_ms < clock.to_ms(sent) - evidence.CLOCK_SLACK_MS:

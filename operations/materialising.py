@@ -115,9 +115,10 @@ def _child(operation: Operation, at_unix_ms: int) -> Session:
 
 def _family(operation: Operation) -> uuid.UUID:
     """The family the source is in now: families may have been joined since the fork was prepared."""
-    current = Session.objects.filter(pk=operation.source_session_id).values_list("family_id", flat=True).first()
-    if current is not None:
-        return current
+    source = Session.objects.filter(pk=operation.source_session_id).only("family_id").first()
+    if source is not None:
+        found: uuid.UUID = source.family_id
+        return found
     if operation.family_id is not None and Family.objects.filter(pk=operation.family_id).exists():
         return operation.family_id
     return Family.objects.create(title=operation.title).pk

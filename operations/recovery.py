@@ -79,7 +79,7 @@ def _requeue() -> int:
 def _lapse() -> int:
     """prepared, and its contract does not let it be sent any more: failed, nothing was sent."""
     count = 0
-    incarnations = dict(Runner.objects.values_list("pk", "incarnation"))
+    incarnations: dict[uuid.UUID | None, uuid.UUID | None] = dict(Runner.objects.values_list("pk", "incarnation"))
     rows = _queued(OperationStatus.PREPARED).filter(lease_token__isnull=True)
     for row in _pages(rows):
         lapse = policy(row.contract).lapse(row, incarnations.get(row.runner_id))

@@ -19,8 +19,10 @@ from operations.requests import HASH_VERSION, Prepared, PrepareRequest, Refused,
 from operations.saga.moves import WAKE_UP, Lost, act, log, write_audit
 from sessions import identities, store, syncing, titles
 from sessions.capabilities import Reason
+from sessions.errors import SessionAlreadyExists
 from sessions.models import Session, Workspace
 from sessions.store import Snapshot
+from sessions.store.forking import refuse_taken
 
 # Each lost race leaves the winner's row behind, which the next look finds; a third loss in a row is a mistake of ours.
 ATTEMPTS = 3
@@ -142,11 +144,15 @@ def _claim_request_id(wanted: Wanted, operation_id: uuid.UUID) -> None:
 
 def _check_target(target_id: uuid.UUID) -> None:
     reserved = Operation.objects.filter(target_session_id=target_id).exclude(status=OperationStatus.FAILED).exists()
-    if reserved or Session.objects.filter(pk=target_id).exists():
+    try:
+        refuse_taken(target_id)
+    except SessionAlreadyExists:
+        reserved = True
+    if reserved:
         raise Refused(
             "target_reserved",
             409,
-            "This target id belongs to another session or fork.",
+            "This target id belongs, or belonged, to another session or fork.",
             field="/targetAgentSessionId",
         )
 
