@@ -13,6 +13,7 @@ urlpatterns = [
     path("v1/", include("operations.api.urls")),
     path("v1/", include("sessions.api.urls")),
     path("", include("forkhost.pages.urls")),
+    path("", include("forkhost.pages.urls")),
     path("", include("operations.pages.urls")),
     path("", include("sessions.pages.urls")),
 ]

@@ -1,7 +1,19 @@
-"""Routes."""
+"""Routes of the operations' pages."""
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from operations.pages import asking, following, lists
+
+app_name = "operations"
+
+urlpatterns = [
+    path("sessions/<uuid:session_id>/fork/", asking.new_fork, name="new_fork"),
+    path("forks/", lists.operation_list, name="operations"),
+    path("forks/<uuid:operation_id>/", following.operation_detail, name="operation"),
+    path("forks/<uuid:operation_id>/open/", following.open_fork, name="open"),
+    path("forks/<uuid:operation_id>/mark/", following.operation_mark, name="mark"),
+    path("compare/", lists.compare, name="compare"),
+    path("runners/", lists.runner_list, name="runners"),
+]

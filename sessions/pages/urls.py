@@ -1,7 +1,21 @@
-"""Routes."""
+"""Routes of the sessions' pages."""
 
 from __future__ import annotations
 
-from django.urls import URLPattern, URLResolver
+from django.urls import path
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from sessions.pages import views
+
+app_name = "sessions"
+
+urlpatterns = [
+    path("", views.session_list, name="list"),
+    path("sessions/<uuid:session_id>/", views.session_detail, name="detail"),
+    path("sessions/<uuid:session_id>/tail/", views.tail, name="tail"),
+    path("sessions/<uuid:session_id>/progress/", views.progress, name="progress"),
+    path("sessions/<uuid:session_id>/turns/<int:ordinal>/", views.turn_detail, name="turn"),
+    path("sessions/<uuid:session_id>/records/<int:seq>/", views.record, name="record"),
+    path("sessions/<uuid:session_id>/records/<int:seq>/raw/", views.raw, name="raw"),
+    path("sessions/<uuid:session_id>/records/<int:seq>/rendered/", views.rendered, name="rendered"),
+    path("sessions/<uuid:session_id>/records/<int:seq>/images/<int:position>/", views.image, name="image"),
+]
