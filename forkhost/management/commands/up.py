@@ -128,7 +128,7 @@ def web_part(host: str, port: int) -> supervision.Part:
         "--backpressure": str(THREADS),
         "--blocking-threads-idle-timeout": "600",
         "--workers-kill-timeout": "10",
-        "--log-level": "warning",
+        "--log-level": "error",
     }
     argv = [sys.executable, "-m", "granian", "--no-ws", "--respawn-failed-workers"]
     for option, value in options.items():
