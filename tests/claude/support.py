@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -21,12 +22,14 @@ from sessions.providers.base import (
     ReadCursor,
     ReadEvent,
     ReadItem,
+    ReadRestart,
     ReadTurnEnd,
     ReadTurnStart,
     SessionRef,
     TurnBinding,
 )
 from sessions.providers.claude.adapter import ClaudeAdapter
+from sessions.providers.claude.registry_files import process_started_at
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "claude"
 PROJECT_KEY = "-home-dev-project"
@@ -57,7 +60,9 @@ def turns_of(items: Iterable[ReadItem], earlier: list[SeenTurn] | None = None) -
     """Fold a stream into turns. Standalone text after a turn lands in its ``late``."""
     turns = list(earlier or [])
     for item in items:
-        if isinstance(item, ReadTurnStart):
+        if isinstance(item, ReadRestart):
+            turns = []
+        elif isinstance(item, ReadTurnStart):
             turns.append(SeenTurn(item.binding.provider_turn_id, item.origin, item.prompt, item.model, item.binding))
         elif isinstance(item, ReadTurnEnd):
             turns[-1].outcome, turns[-1].binding, turns[-1].usage = item.outcome.value, item.binding, item.usage
@@ -128,6 +133,18 @@ def cursor_of(items: list[ReadItem]) -> Json:
     assert isinstance(last, ReadCursor)
     value: Json = json.loads(json.dumps(last.cursor))
     return value
+
+
+def at_work(config: Path, identity: str, status: str = "busy", since_ms: int = 0, **more: Any) -> Path:
+    """Register this very process as the agent that has the session open."""
+    entry = json.loads((RECORDINGS / "sessions_registry_busy.json").read_bytes())
+    del entry["pidDomain"]
+    entry |= {"pid": os.getpid(), "procStart": process_started_at(os.getpid()), "sessionId": identity}
+    entry |= {"status": status, "statusUpdatedAt": since_ms, **more}
+    path = config / "sessions" / f"{entry['pid']}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(entry))
+    return path
 
 
 def request_for(

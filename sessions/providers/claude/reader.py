@@ -144,7 +144,7 @@ def _plan(source: Source, since: Json | None, after: TurnBinding | None) -> Read
         if reading is not None:
             return reading
     reading = _from_start(source, after)
-    reading.restart = reading.restart or since is not None
+    reading.restart = since is not None
     return reading
 
 

@@ -112,24 +112,24 @@ def _parent_of(data: dict[str, Any]) -> str | None:
 def iter_lines(file: BinaryIO, start: int, stop: int, first_number: int = 1) -> Iterator[Line]:
     """Complete lines in the byte range, blank ones left out. A torn last line is not yielded.
 
-    A line longer than ``MAX_LINE_BYTES`` is yielded with its first bytes only and so fails to parse.
+    A line longer than ``MAX_LINE_BYTES`` is yielded without its bytes, and so fails to parse.
     """
     file.seek(start)
     offset, number = start, first_number
     while offset < stop:
         raw = file.readline(min(MAX_LINE_BYTES, stop - offset))
         end = offset + len(raw)
-        while not raw.endswith(b"\n") and end < stop:
+        ended, too_long = raw.endswith(b"\n"), False
+        while not ended and end < stop:
             more = file.readline(min(MAX_LINE_BYTES, stop - end))
             if not more:
                 return
             end += len(more)
-            if more.endswith(b"\n"):
-                raw = b"\n"
-        if not raw.endswith(b"\n"):
+            ended, too_long = more.endswith(b"\n"), True
+        if not ended:
             return
-        if raw.strip():
-            yield Line(number, offset, end, raw[:-1])
+        if too_long or raw.strip():
+            yield Line(number, offset, end, b"" if too_long else raw[:-1])
         offset, number = end, number + 1
 
 
