@@ -82,7 +82,7 @@ def owners(session: Session, provider_turn_ids: Collection[str]) -> dict[str, in
 def _rows_with(log_id: int, provider_turn_ids: Collection[str]) -> dict[str, int]:
     # The literal condition is the one of the partial unique index; a bound value would not let SQLite use it.
     rows = Turn.objects.filter(log_id=log_id, provider_turn_id__in=list(provider_turn_ids)).extra(
-        where=["NOT (\"agent_sessions_turn\".\"provider_turn_id\" = '')"]
+        where=['NOT ("agent_sessions_turn"."provider_turn_id" = \'\')']
     )
     return dict(rows.values_list("provider_turn_id", "ordinal"))
 

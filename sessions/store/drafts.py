@@ -64,9 +64,7 @@ class Draft:
         log = self.session.log
         if self.session.last_seq < log.first_seq:
             return bytes(log.seed_digest)
-        return bytes(
-            Event.objects.values_list("digest", flat=True).get(log_id=log.pk, seq=self.session.last_seq)
-        )
+        return bytes(Event.objects.values_list("digest", flat=True).get(log_id=log.pk, seq=self.session.last_seq))
 
     def add(self, entry: Entry) -> None:
         """Take the next entry."""
@@ -213,9 +211,7 @@ class Draft:
     def _collect_images(self, payload: dict[str, Any]) -> None:
         for position, (digest, name) in enumerate(references.stored_files(payload)):
             self._images.append(
-                Attachment(
-                    log_id=self.session.log_id, seq=self.last_seq, position=position, blob_id=digest, name=name
-                )
+                Attachment(log_id=self.session.log_id, seq=self.last_seq, position=position, blob_id=digest, name=name)
             )
 
     def _check_images(self) -> None:

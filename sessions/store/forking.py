@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.db import IntegrityError, connection, transaction
+from django.db.models import Q
 
 from forkhost.kit import clock
 from sessions import identities, lineage, payloads, titles
@@ -126,16 +127,15 @@ def _hold_logs(snapshot: Snapshot) -> None:
         table = connection.ops.quote_name(EventLog._meta.db_table)
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT id FROM {table} WHERE id = ANY(%s) ORDER BY id FOR KEY SHARE", [ids])  # noqa: S608
+    ends = Q(pk__in=[])
     for segment in snapshot.segments:
-        event = Event.objects.filter(log_id=segment.log_id, seq=segment.last_seq).only("digest").first()
-        last = segment.last_seq == snapshot.boundary
-        if event is None or (last and bytes(event.digest).hex() != snapshot.digest):
-            raise HistoryGone("The frozen history is gone, or is not what was frozen.")
+        ends |= Q(log_id=segment.log_id, seq=segment.last_seq)
+    found = {row["seq"]: bytes(row["digest"]).hex() for row in Event.objects.filter(ends).values("seq", "digest")}
+    if len(found) != len(snapshot.segments) or found.get(snapshot.boundary, "") != snapshot.digest:
+        raise HistoryGone("The frozen history is gone, or is not what was frozen.")
 
 
-def _child_map(
-    snapshot: Snapshot, binding_map: Mapping[Any, Any] | None, *, kept: bool
-) -> dict[str, list[Any]] | None:
+def _child_map(snapshot: Snapshot, binding_map: Mapping[Any, Any] | None, *, kept: bool) -> dict[str, list[Any]] | None:
     given = bindings.normalised_map(binding_map, snapshot.turn_count)
     if not kept:
         return given

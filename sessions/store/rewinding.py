@@ -42,7 +42,8 @@ def rewind(session_id: uuid.UUID, through_seq: int) -> Session:
         activity=Activity.IDLE,
     )
     _close(session, cut(shown, last_seq, turn_count))
-    return Session.objects.select_related("log").get(pk=session.pk)
+    rewound: Session = Session.objects.select_related("log").get(pk=session.pk)
+    return rewound
 
 
 def _place(parts: list[Part], through_seq: int) -> tuple[int, int, bytes]:
