@@ -20,8 +20,10 @@ from operations.crashpoints import CrashPoint, crash_point
 from operations.models import Operation
 from operations.saga.moves import ERROR_TEXT_LIMIT, FREE, Lost, act
 from operations.schedule import first_look
-from sessions import payloads
+from sessions import payloads, store
+from sessions.models import Session
 from sessions.providers.base import ForkAccepted, ProcessIdentity
+from sessions.store import Snapshot
 
 S = OperationStatus
 
@@ -142,7 +144,7 @@ def fail(
     why: Act = Act.FAILED,
     detail: Mapping[str, Any] | None = None,
 ) -> None:
-    """prepared, dispatching or unknown -> failed: nothing was made. Releases the source."""
+    """prepared, dispatching or unknown -> failed: nothing was made. Releases the source, and history kept for the fork."""
     with transaction.atomic():
         policy(operation.contract).release_source(operation.source_session_id, operation.pk)
         act(
@@ -161,6 +163,8 @@ def fail(
             detail={"code": code, **(detail or {})},
             move=(before, S.FAILED),
         )
+    if not Session.objects.filter(pk=operation.source_session_id).exists():
+        store.sweep(Snapshot.from_json(operation.snapshot).shown)
 
 
 def mark_unknown(

@@ -58,7 +58,7 @@ DEFAULTS: dict[str, Any] = {
     "absence_proves": True,
     # "self": the process that calls adapter.fork; "dead": one that is gone; "none": never reported.
     "process": "self",
-    # One step a call; calls beyond the script are accepted.
+    # One step a call, counted from the first call ever; calls beyond it are accepted.
     "script": [],
 }
 
@@ -84,8 +84,9 @@ class FakeProvider:
         os.replace(temporary, path)
 
     def script(self, *steps: str | dict[str, Any]) -> None:
-        """What the next calls do, counted from the first call ever."""
-        self.configure(script=[{"do": step} if isinstance(step, str) else step for step in steps])
+        """What the next calls do; those after them are accepted."""
+        before = [{"do": "accept"}] * len(self.calls)
+        self.configure(script=[*before, *({"do": step} if isinstance(step, str) else step for step in steps)])
 
     @property
     def config(self) -> dict[str, Any]:
