@@ -189,7 +189,7 @@ SPECTACULAR_SETTINGS = {
     "CAMELIZE_NAMES": True,
     "COMPONENT_SPLIT_PATCH": False,
     "PATH_CONVERTER_OVERRIDES": {"id": {"type": "string", "format": "uuid"}},
-    "ENUM_ADD_EXPLICIT_BLANK_NULL_CHOICE": False,
+    "ENUM_ADD_EXPLICIT_BLANK_NULL_CHOICE": True,
     # Several choices are called kind, state or status; clients generate their types from these names.
     "ENUM_NAME_OVERRIDES": {
         "ClaimKind": "sessions.choices.ClaimKind",

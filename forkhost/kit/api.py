@@ -108,15 +108,24 @@ class StrictSerializer(serializers.Serializer[Any]):
 
 
 class StrictIntegerField(serializers.IntegerField):
-    """A JSON integer and nothing that merely looks like one: no text, no fraction, no boolean. Defaults to 0 and up."""
+    """A JSON integer and nothing that merely looks like one: no text, no fraction, no boolean. Defaults to 0 and up.
+
+    ``5.0`` is 5, as JSON Schema has it and as callers whose language knows one kind of number write it.
+    """
 
     def __init__(self, *, min_value: int = 0, max_value: int = LARGEST_INTEGER, **kwargs: Any) -> None:
         super().__init__(min_value=min_value, max_value=max_value, **kwargs)
 
     def to_internal_value(self, data: Any) -> int:
-        if not isinstance(data, int) or isinstance(data, bool):
+        number = whole(data)
+        if not isinstance(number, int) or isinstance(number, bool):
             self.fail("invalid")
-        return data
+        return number
+
+
+def whole(value: Any) -> Any:
+    """A float without a fraction as the integer it is, everything else unchanged."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class StrictCharField(serializers.CharField):

@@ -6,12 +6,16 @@ Our own ids, and request ids that look like one, compare as UUIDs in any case; e
 from __future__ import annotations
 
 import re
+import unicodedata
 import uuid
 
 from django.urls.converters import UUIDConverter
 
 NIL = uuid.UUID(int=0)
 REQUEST_ID_LIMIT = 255
+
+# Controls, formats, surrogates, private use, and every separator but the plain space.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs"})
 
 _SHAPE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 
@@ -31,9 +35,14 @@ def normalise_request_id(text: str) -> str:
 
     Raises ValueError unless it has 1 to 255 printable characters and is not the nil UUID.
     """
-    if not 1 <= len(text) <= REQUEST_ID_LIMIT or not text.isprintable():
+    if not 1 <= len(text) <= REQUEST_ID_LIMIT or not _printable(text):
         raise ValueError(f"a request id has 1 to {REQUEST_ID_LIMIT} printable characters")
     return str(parse_id(text)) if _SHAPE.fullmatch(text) else text
+
+
+def _printable(text: str) -> bool:
+    """Unlike ``str.isprintable``, what Unicode assigns later counts, so that an id is good on every Python alike."""
+    return all(mark == " " or unicodedata.category(mark) not in _INVISIBLE for mark in text)
 
 
 class IdConverter(UUIDConverter):

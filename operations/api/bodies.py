@@ -7,7 +7,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from forkhost.kit.api import StrictCharField, StrictSerializer
+from forkhost.kit.api import StrictCharField, StrictSerializer, whole
 from forkhost.kit.ids import REQUEST_ID_LIMIT
 from operations.choices import PointType
 from operations.points import ForkPoint, InvalidPoint, parse_point
@@ -55,8 +55,9 @@ class PointField(serializers.Field[ForkPoint, Any, Any, Any]):
     """A fork point; an error names the member of the point to blame."""
 
     def to_internal_value(self, data: Any) -> ForkPoint:
+        members = {name: whole(member) for name, member in data.items()} if isinstance(data, dict) else data
         try:
-            return parse_point(data)
+            return parse_point(members)
         except InvalidPoint as error:
             detail: Any = [serializers.ErrorDetail(error.sentence, error.code)]
             for name in reversed(error.field.split("/")[1:]):
@@ -64,10 +65,17 @@ class PointField(serializers.Field[ForkPoint, Any, Any, Any]):
             raise serializers.ValidationError(detail) from None
 
 
+@extend_schema_field(
+    {"type": "string", "minLength": 1, "maxLength": REQUEST_ID_LIMIT, "pattern": r"^(?:[^\p{Cc}\p{Cf}\p{Co}\p{Z}]| )+$"}
+)
+class RequestIdField(StrictCharField):
+    """Printable characters; the saga checks them."""
+
+
 class ForkBody(StrictSerializer):
     """A fork. Both ids are the caller's own and stable: the same body can be sent again without harm."""
 
-    requestId = StrictCharField(min_length=1, max_length=REQUEST_ID_LIMIT, trim_whitespace=False)
+    requestId = RequestIdField(min_length=1, max_length=REQUEST_ID_LIMIT, trim_whitespace=False)
     targetAgentSessionId = IdField()
     point = PointField()
     title = HostileTextField(required=False, allow_null=True, max_length=TITLE_LIMIT)
