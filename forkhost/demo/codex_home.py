@@ -96,6 +96,9 @@ class Codex:
         while not any(note["method"] == "turn/completed" for note in self.server.notifications[seen:]):
             self.server.receive(deadline)
 
+    def archive(self, thread: Thread) -> None:
+        self._ask("thread/archive", {"threadId": thread.id})
+
     def rename(self, thread: Thread, name: str) -> None:
         self._ask("thread/name/set", {"threadId": thread.id, "name": name})
 

@@ -51,9 +51,13 @@ class Shown:
 
 @dataclass(slots=True)
 class MockResponses:
-    """The server. Use as a context manager; ``base_url`` is known once the block is entered."""
+    """The server. Use as a context manager; ``base_url`` is known once the block is entered.
+
+    ``cues`` holds directives for prompts that do not show them.
+    """
 
     answers: Mapping[str, str] = field(default_factory=dict)
+    cues: Mapping[str, str] = field(default_factory=dict)
     port: int = 0
     requests: list[Shown] = field(default_factory=list)
     _released: threading.Event = field(default_factory=threading.Event)
@@ -100,7 +104,7 @@ class MockResponses:
         """The output items of the answer to one request."""
         number = next(self._count)
         prompt, tool_done = _last_prompt(shown)
-        asked = dict(DIRECTIVE.findall(prompt))
+        asked = dict(DIRECTIVE.findall(prompt + self.cues.get(prompt, "")))
         if "hold" in asked:
             self._released.wait(HOLD_SECONDS)
         items: list[Json] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from forkhost.demo.mock_responses import MockResponses
 from sessions.providers.base import ForkSettings, HomeRef, Rejected, SessionRef, TurnBinding
 from sessions.providers.codex.adapter import CodexAdapter
 from sessions.providers.codex.executable import find_executable
-from tests.codex.support import Reporter, digests, request_for, turn_ids
+from tests.codex.conftest import RECORDINGS
+from tests.codex.support import LEGACY, Reporter, digests, recorded_ref, request_for, turn_ids
 
 PROMPTS = ["remember APPLE", "remember BANANA <shell echo hi>", "remember CHERRY", "remember DATE"]
 
@@ -107,7 +109,7 @@ def test_the_fork_is_reported_before_the_call_and_announced_after_it(
     assert not Path(f"/proc/{reporter.process.pid}").exists()
     assert accepted.kept
     assert accepted.mapping[-1].target.provider_turn_id == source.turns[1]
-    assert accepted.receipt["dependsOnSourceFiles"] is True
+    assert accepted.receipt["dependsOnSourceFiles"] is (accepted.receipt["historyMode"] == "paginated")
     assert accepted.receipt["verified"] == ["origin", "marker", "prefix", "rights", "listedTurns"]
     assert accepted.warnings == ()
 
@@ -173,3 +175,24 @@ def test_the_child_runs_with_the_settings_that_were_asked_for(
     assert child.settings["sandbox"]["type"] == "workspace-write"
     assert child.settings["sandbox"]["network_access"] is False
     assert found[source.id].settings["sandbox"]["type"] == "danger-full-access"
+
+
+def test_a_thread_of_an_old_version_is_forked_and_its_copied_prefix_is_recognised(
+    adapter: CodexAdapter, home: HomeRef
+) -> None:
+    recorded = RECORDINGS / LEGACY / "codex-home" / "sessions"
+    shutil.copytree(recorded, home.path / "sessions", dirs_exist_ok=True)
+    ref = recorded_ref(LEGACY, home, "source")
+    assert ref.path is not None
+    old = Thread(ref.provider_session_id, ref.path, turn_ids(adapter.read(ref, None, None)))
+    before = digests(home)
+    request = request_for(adapter, home, old, Path(ref.cwd), 3, require_prefix=True)
+    adapter.confirm_turn(request)
+    accepted = adapter.fork(request, Reporter())
+
+    assert accepted.receipt["dependsOnSourceFiles"] is False
+    assert accepted.child_path is not None
+    child = SessionRef(home, accepted.child_provider_session_id, accepted.child_path, ref.cwd)
+    assert turn_ids(adapter.read(child, None, None)) == old.turns[:3]
+    assert turn_ids(adapter.read(child, None, TurnBinding(old.turns[2]))) == []
+    assert {path: digests(home)[path] for path in before} == before

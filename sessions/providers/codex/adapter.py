@@ -19,12 +19,11 @@ from sessions.providers.base import (
     Json,
     PointSupport,
     ReadItem,
-    Rejected,
     SessionFacts,
     SessionRef,
     TurnBinding,
 )
-from sessions.providers.codex import attestation, discovery, evidence, forking, reasons
+from sessions.providers.codex import attestation, binding, discovery, evidence, forking, reasons
 from sessions.providers.codex.lineage import locate, resolve
 from sessions.providers.codex.reader import RolloutReader
 from sessions.providers.codex.rollouts import rollout_files
@@ -87,15 +86,12 @@ class CodexAdapter:
         return evidence.find_children(request, since_ms, announced_id)
 
     def bind(self, request: ForkRequest, accepted: ForkAccepted, target: HomeRef) -> Json:
-        if not _same_folder(request.source.home.path, target.path):
-            raise Rejected(reasons.BIND_UNSUPPORTED, reasons.SENTENCES[reasons.BIND_UNSUPPORTED])
-        found = evidence.verify(request, accepted.child_provider_session_id)
-        return {"home": str(target.path), "path": str(found.child_path), "copied": [], "verified": True}
+        return binding.bind(request, accepted.child_provider_session_id, target)
 
     def resume_command(self, ref: SessionRef) -> str:
         command = f"codex resume {shlex.quote(ref.provider_session_id)}"
         default = _default_path({name: os.environ[name] for name in ("HOME",) if name in os.environ})
-        if default is None or not _same_folder(default, ref.home.path):
+        if default is None or os.path.realpath(default) != os.path.realpath(ref.home.path):
             command = f"{HOME_VARIABLE}={shlex.quote(str(ref.home.path))} {command}"
         return f"cd {shlex.quote(ref.cwd)} && {command}" if ref.cwd else command
 
@@ -106,7 +102,3 @@ def _default_path(environ: Mapping[str, str]) -> Path | None:
         return Path(named).absolute()
     user = environ.get("HOME", "")
     return Path(user) / DEFAULT_FOLDER if user else None
-
-
-def _same_folder(one: Path, other: Path) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)

@@ -220,8 +220,7 @@ class AppServer:
         data = memoryview(json.dumps(message).encode() + b"\n")
         written = 0
         while written < len(data):
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([], [self._stdin], [], left)[1]:
+            if not _ready(self._stdin, select.POLLOUT, deadline):
                 raise AppServerTimeout("codex app-server took no request in time", sent=written > 0)
             try:
                 written += os.write(self._stdin, data[written:])
@@ -239,13 +238,20 @@ class AppServer:
                 del self._buffer[: end + 1]
                 return line
             searched = len(self._buffer)
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._stdout], [], [], left)[0]:
+            if not _ready(self._stdout, select.POLLIN, deadline):
                 raise AppServerTimeout("codex app-server did not answer in time", sent=True)
             chunk = os.read(self._stdout, CHUNK)
             if not chunk:
                 raise AppServerClosed("codex app-server ended before it answered", sent=True)
             self._buffer += chunk
+
+
+def _ready(descriptor: int, event: int, deadline: float) -> bool:
+    """Wait for one descriptor. Not ``select``: a busy worker has more descriptors than that can take."""
+    left = deadline - time.monotonic()
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return left > 0 and bool(poll.poll(left * 1000))
 
 
 def _group_runs(group: int) -> bool:

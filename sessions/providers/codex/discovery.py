@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from sessions.providers.base import DiscoveredSession, ForkSettings, HomeRef, Json, SessionRef, Unreadable
 from sessions.providers.codex import records, settings
@@ -13,10 +12,10 @@ from sessions.providers.codex.lines import lines
 from sessions.providers.codex.rollouts import (
     Meta,
     RolloutFile,
-    current_files,
-    find_rollout,
+    newest_of,
     operation_id,
     read_meta,
+    rollout_files,
     titles,
 )
 
@@ -28,29 +27,31 @@ SETTINGS_PARTS = 3
 
 def discover(home: HomeRef, known: Mapping[str, str]) -> Iterator[DiscoveredSession]:
     """Threads whose stamp differs from ``known``, newest first. Raises :class:`Unreadable` without a home."""
-    files = current_files(home.path)
+    index = {file.id: file for file in rollout_files(home.path)}
     names = titles(home.path)
-    stamped = [(file, _stamp(file, names.get(file.thread_id, ""))) for file in files.values()]
+    stamped = [(file, _stamp(file, names.get(file.thread_id, ""))) for file in newest_of(index.values()).values()]
     changed = [(file, stamp) for file, stamp in stamped if known.get(file.thread_id) != stamp]
     for file, stamp in sorted(changed, key=lambda pair: pair[0].mtime_ns, reverse=True):
         meta = read_meta(file.path)
         if meta is not None and meta.thread_id == file.thread_id:
-            yield _describe(home, file, meta, stamp, names.get(file.thread_id, ""))
+            yield _describe(home, file, meta, stamp, names.get(file.thread_id, ""), index)
 
 
 def _stamp(file: RolloutFile, title: str) -> str:
     return f"{file.stamp}:{zlib.crc32(title.encode('utf-8', 'surrogatepass')):08x}" if title else file.stamp
 
 
-def _describe(home: HomeRef, file: RolloutFile, meta: Meta, stamp: str, title: str) -> DiscoveredSession:
+def _describe(
+    home: HomeRef, file: RolloutFile, meta: Meta, stamp: str, title: str, index: Mapping[str, RolloutFile]
+) -> DiscoveredSession:
     extra: Json = {"archived": file.archived, "historyMode": meta.history_mode or "legacy", "source": meta.source}
     try:
-        parts = resolve(home.path, file.path)
+        parts = resolve(home.path, file.path, index)
     except Unreadable as error:
         extra["unreadable"] = error.code
         parts = [Part(file.path, meta, file.size)]
     in_force = _settings_in_force(parts)
-    first = _own_first(meta, parts)
+    first = _own_first(file, meta, index)
     return DiscoveredSession(
         ref=SessionRef(home, meta.thread_id, file.path, meta.cwd),
         stamp=stamp,
@@ -64,20 +65,21 @@ def _describe(home: HomeRef, file: RolloutFile, meta: Meta, stamp: str, title: s
         observed_parent_id="" if meta.parent_thread_id else first.forked_from_id,
         fork_operation_id=operation_id(first.thread_source),
         parent_provider_session_id=meta.parent_thread_id,
-        parent_tool_call_id=_starting_call(home.path, meta),
+        parent_tool_call_id=_starting_call(meta, index),
         settings=settings.as_json(in_force),
         extra=extra,
     )
 
 
-def _own_first(meta: Meta, parts: list[Part]) -> Meta:
+def _own_first(file: RolloutFile, meta: Meta, index: Mapping[str, RolloutFile]) -> Meta:
     """The first line of the thread's first file: later segments do not repeat what it was forked from."""
-    return next((part.meta for part in parts if part.meta.thread_id == meta.thread_id), meta)
+    first = index.get(meta.thread_id) if file.segment_id else None
+    return (read_meta(first.path) if first is not None else None) or meta
 
 
-def _starting_call(home: Path, meta: Meta) -> str:
+def _starting_call(meta: Meta, index: Mapping[str, RolloutFile]) -> str:
     """The parent's tool call that started this sub-agent: the one whose result names it."""
-    parent = find_rollout(home, meta.parent_thread_id) if meta.parent_thread_id else None
+    parent = index.get(meta.parent_thread_id)
     if parent is None:
         return ""
     needle = meta.thread_id.encode()

@@ -22,7 +22,15 @@ from sessions.providers.codex import reasons, settings
 from sessions.providers.codex.lineage import TurnMark, locate, resolve, turn_marks
 from sessions.providers.codex.lines import lines
 from sessions.providers.codex.records import NotJson, parse
-from sessions.providers.codex.rollouts import SESSIONS, Meta, RolloutFile, current_files, read_meta, uuid7_ms
+from sessions.providers.codex.rollouts import (
+    SESSIONS,
+    Meta,
+    RolloutFile,
+    find_rollout,
+    read_meta,
+    rollout_files,
+    uuid7_ms,
+)
 
 METHOD = "first lines of rollouts"
 CLOCK_SLACK_MS = 120_000
@@ -54,9 +62,9 @@ def confirm_turn(request: ForkRequest) -> None:
         raise Rejected(reasons.TURN_IN_PROGRESS, f"Turn {request.turn.ordinal} has not ended in the record of codex.")
 
 
-def prove_child(request: ForkRequest, path: Path) -> Proof:
-    """Compare a child's files with the request. Raises :class:`Unreadable` when they cannot be read."""
-    parts = resolve(request.source.home.path, path)
+def prove_child(request: ForkRequest, path: Path, home: Path | None = None) -> Proof:
+    """Compare a child's files in ``home`` (the source's by default) with the request. Raises :class:`Unreadable`."""
+    parts = resolve(home or request.source.home.path, path)
     child = parts[-1].meta
     first = next(part.meta for part in parts if part.meta.thread_id == child.thread_id)
     if child.thread_id == request.source.provider_session_id:
@@ -97,7 +105,7 @@ def accepted(request: ForkRequest, child_id: str, path: Path, proof: Proof) -> F
 
 def verify(request: ForkRequest, child_id: str) -> ForkAccepted:
     """Prove a child by its files alone. Raises :class:`Rejected`, :class:`Unreadable`."""
-    found = current_files(request.source.home.path).get(child_id)
+    found = find_rollout(request.source.home.path, child_id)
     if found is None:
         raise Unreadable(reasons.SOURCE_MISSING, f"Codex has no rollout of session {child_id}.")
     proof = prove_child(request, found.path)
@@ -113,7 +121,9 @@ def find_children(request: ForkRequest, since_ms: int, announced_id: str) -> Chi
         raise Unreadable(reasons.HOME_MISSING, f"The folder {home / SESSIONS} does not exist.")
     candidates: list[Candidate] = []
     torn = looked_at = 0
-    for file in current_files(home).values():
+    for file in rollout_files(home):
+        if file.segment_id:
+            continue
         created = uuid7_ms(file.thread_id)
         if file.thread_id != announced_id and created and created < since_ms - CLOCK_SLACK_MS:
             continue

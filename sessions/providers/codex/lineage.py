@@ -7,14 +7,14 @@ a list of parts, the oldest first, each the beginning of one file; only the last
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from sessions.providers.base import SessionRef, Unreadable
 from sessions.providers.codex.lines import Line, lines
 from sessions.providers.codex.records import HEAD, Mark, mark_of
-from sessions.providers.codex.rollouts import Meta, current_files, find_rollout, read_meta
+from sessions.providers.codex.rollouts import Meta, RolloutFile, current_files, find_rollout, read_meta
 
 DEEPEST = 512
 ROLLED_BACK = b'{"type":"thread_rolled_back"'
@@ -57,13 +57,16 @@ def locate(ref: SessionRef) -> Path:
     return found.path
 
 
-def resolve(home: Path, path: Path) -> list[Part]:
-    """All parts of the history whose current file is ``path``, oldest first. Raises :class:`Unreadable`."""
+def resolve(home: Path, path: Path, index: Mapping[str, RolloutFile] | None = None) -> list[Part]:
+    """All parts of the history whose current file is ``path``, oldest first. Raises :class:`Unreadable`.
+
+    ``index`` saves looking for files: all of the home by the id of their thread, or of their segment.
+    """
     parts = [_part(path, None)]
     while (base := parts[0].meta.base) is not None:
         if len(parts) > DEEPEST:
             raise Unreadable("source_damaged", "The rollouts refer to each other without end.")
-        found = find_rollout(home, base.id)
+        found = find_rollout(home, base.id) if index is None else index.get(base.id)
         if found is None:
             raise Unreadable("source_transcript_missing", f"The rollout {base.id}, which holds the beginning, is gone.")
         parts.insert(0, _part(found.path, base.end))

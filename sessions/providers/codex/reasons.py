@@ -10,6 +10,7 @@ CODEX_TOO_OLD: Final = "codex_too_old"
 CODEX_START_FAILED: Final = "codex_start_failed"
 NO_TURN_ANCHOR: Final = "codex_no_turn_anchor"
 HOME_MISSING: Final = "home_missing"
+HOME_UNWRITABLE: Final = "home_unwritable"
 RUNTIME_CHANGED: Final = "runtime_changed"
 TURN_ID_SYNTHESIZED: Final = "turn_id_synthesized"
 TURN_UNENDED: Final = "turn_unended"
@@ -25,7 +26,7 @@ DELIVERY_UNKNOWN: Final = "delivery_unknown"
 UNLISTED_ERROR: Final = "unlisted_error"
 WRONG_CHILD: Final = "wrong_child"
 RIGHTS_WIDENED: Final = "rights_widened"
-BIND_UNSUPPORTED: Final = "bind_unsupported"
+BIND_CONFLICT: Final = "bind_conflict"
 PREFIX_CHANGED: Final = "inherited_prefix_changed"
 
 SENTENCES: Final[dict[str, str]] = {
@@ -35,6 +36,7 @@ SENTENCES: Final[dict[str, str]] = {
     CODEX_START_FAILED: "The codex on this runner does not start.",
     NO_TURN_ANCHOR: "The codex on this runner does not understand at which turn to fork.",
     HOME_MISSING: "The state folder of codex is gone.",
+    HOME_UNWRITABLE: "The other state folder could not be written.",
     RUNTIME_CHANGED: "The codex on this runner is no longer the one this fork was prepared for.",
     TURN_ID_SYNTHESIZED: "This turn was recorded by an old codex that gave turns no ids, so codex cannot fork here.",
     TURN_UNENDED: "This turn never ended in the record of codex, so codex refuses to fork here.",
@@ -50,7 +52,7 @@ SENTENCES: Final[dict[str, str]] = {
     UNLISTED_ERROR: "Codex answered with an error that does not say whether a fork was made.",
     WRONG_CHILD: "What codex made is not the fork that was asked for.",
     RIGHTS_WIDENED: "The fork may do more than the session it was made from.",
-    BIND_UNSUPPORTED: "A fork of codex stays in the state folder of its source.",
+    BIND_CONFLICT: "The other state folder already holds something else under the name of a record of this fork.",
     PREFIX_CHANGED: "The session was rewound behind the point it was forked at.",
 }
 

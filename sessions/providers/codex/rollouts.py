@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,6 +45,11 @@ class RolloutFile:
     @property
     def stamp(self) -> str:
         return f"{self.size}:{self.mtime_ns}"
+
+    @property
+    def id(self) -> str:
+        """What a ``history_base`` calls this file."""
+        return self.segment_id or self.thread_id
 
     @property
     def order(self) -> tuple[int, str]:
@@ -101,8 +106,13 @@ def rollout_files(home: Path) -> Iterator[RolloutFile]:
 
 def current_files(home: Path) -> dict[str, RolloutFile]:
     """The current record of every thread of ``home``, by thread id."""
+    return newest_of(rollout_files(home))
+
+
+def newest_of(files: Iterable[RolloutFile]) -> dict[str, RolloutFile]:
+    """The current one among the files of each thread, by thread id."""
     newest: dict[str, RolloutFile] = {}
-    for file in rollout_files(home):
+    for file in files:
         other = newest.get(file.thread_id)
         if other is None or file.order > other.order:
             newest[file.thread_id] = file
@@ -113,9 +123,9 @@ def find_rollout(home: Path, wanted: str) -> RolloutFile | None:
     """The first file of a thread, or the file of a segment, by that id."""
     for folder in _folders_near(home, wanted):
         for file in _files_in(folder, archived=False):
-            if wanted == (file.segment_id or file.thread_id):
+            if wanted == file.id:
                 return file
-    return next((file for file in rollout_files(home) if wanted == (file.segment_id or file.thread_id)), None)
+    return next((file for file in rollout_files(home) if wanted == file.id), None)
 
 
 def read_meta(path: Path) -> Meta | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 from sessions.providers.base import ForkSettings, Json
@@ -38,7 +39,8 @@ def from_context(payload: Json) -> ForkSettings:
     model, effort = model_and_effort(payload)
     sandbox = payload.get("sandbox_policy")
     if not isinstance(sandbox, dict):
-        sandbox = _from_profile(payload.get("permission_profile"), text_of(payload, "cwd"))
+        roots = [text_of(payload, "cwd"), *(payload.get("runtime_workspace_roots") or [])]
+        sandbox = _from_profile(payload.get("permission_profile"), [str(root) for root in roots if root])
     return ForkSettings(
         model=model,
         effort=effort,
@@ -160,8 +162,11 @@ def _value(policy: Mapping[str, Any], name: str) -> Any:
     return policy.get(name, policy.get(first + "".join(word.capitalize() for word in rest)))
 
 
-def _from_profile(profile: Any, cwd: str) -> Json:
-    """The sandbox that a permission profile amounts to, {} when it is not understood."""
+def _from_profile(profile: Any, workspace: list[str]) -> Json:
+    """The sandbox that a permission profile amounts to, {} when it is not understood.
+
+    Writing inside the ``workspace`` folders is what the mode means, so those are no further roots.
+    """
     kind = text_of(profile, "type")
     if kind == "disabled":
         return {"type": Sandbox.FULL_ACCESS.value}
@@ -177,8 +182,12 @@ def _from_profile(profile: Any, cwd: str) -> Json:
         return {}
     return {
         "type": Sandbox.WORKSPACE_WRITE.value,
-        "writable_roots": [text_of(path, "path") for path in writes if text_of(path, "path") not in ("", cwd)],
+        "writable_roots": [root for path in writes if (root := text_of(path, "path")) and not _within(root, workspace)],
         "network_access": network,
         "exclude_slash_tmp": "slash_tmp" not in special,
         "exclude_tmpdir_env_var": "tmpdir" not in special,
     }
+
+
+def _within(path: str, folders: list[str]) -> bool:
+    return any(PurePath(path).is_relative_to(folder) for folder in folders)
