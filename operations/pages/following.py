@@ -32,8 +32,8 @@ def operation_detail(request: HttpRequest, operation_id: uuid.UUID) -> HttpRespo
     context = _operation_context(request, operation)
     if not is_partial(request):
         return varying(render(request, "operations/operation.html", context))
-    version, every = request.GET.get("version"), request.GET.get("every")
-    if version == str(operation.version) and every == str(context["every"]) and context["away"] is None:
+    shown = tuple(request.GET.get(name) for name in ("version", "every", "away"))
+    if shown == (str(operation.version), str(context["every"]), "1" if context["away"] else "0"):
         return HttpResponse(status=NOT_CHANGED)
     context["follow"] = operation.status == OperationStatus.COMMITTED and context["child"] is not None
     return varying(render(request, "operations/operation_live.html", context))
