@@ -13,24 +13,25 @@ from sessions.models import Family, Session
 UNTITLED = "Untitled session"
 
 
-@transaction.atomic
 def take_number(family_id: uuid.UUID) -> int:
     """The family's next number, never given twice: the update locks the family's row until the transaction ends.
 
     Raises ``Family.DoesNotExist``.
     """
-    Family.objects.filter(pk=family_id).update(next_number=F("next_number") + 1)
-    number: int = Family.objects.values_list("next_number", flat=True).get(pk=family_id)
-    return number - 1
+    return _take(family_id)[0]
 
 
-@transaction.atomic
 def fork_title(family: Family | uuid.UUID) -> str:
     """The next fork's title, its number taken: "Fix login (2)", then "(3)"; a fork of "(2)" is "(3)" as well."""
-    family_id = family.pk if isinstance(family, Family) else family
-    number = take_number(family_id)
-    base = Family.objects.values_list("title", flat=True).get(pk=family_id)
+    number, base = _take(family.pk if isinstance(family, Family) else family)
     return f"{base or UNTITLED} ({number})"
+
+
+def _take(family_id: uuid.UUID) -> tuple[int, str]:
+    with transaction.atomic(savepoint=False):
+        Family.objects.filter(pk=family_id).update(next_number=F("next_number") + 1)
+        number, title = Family.objects.values_list("next_number", "title").get(pk=family_id)
+    return number - 1, title
 
 
 def name_family(session: Session, title: str) -> None:

@@ -111,11 +111,9 @@ def materialise(
 
 def refuse_taken(session_id: uuid.UUID) -> None:
     """Raise :class:`SessionAlreadyExists` when the id is, or ever was, a session's: purged ids are never used again."""
-    if (
-        Session.objects.filter(pk=session_id).exists()
-        or Lineage.objects.filter(pk=session_id).exists()
-        or SessionAudit.objects.filter(session_id=session_id, action=AuditAction.PURGE).exists()
-    ):
+    purged = SessionAudit.objects.filter(session_id=session_id, action=AuditAction.PURGE).order_by()
+    taken = Session.objects.filter(pk=session_id).values_list("pk")
+    if taken.union(Lineage.objects.filter(pk=session_id).values_list("pk"), purged.values_list("session_id")).exists():
         raise SessionAlreadyExists(f"The id {session_id} is taken.")
 
 

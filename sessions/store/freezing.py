@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from django.db import transaction
 from django.db.models import Q
 
 from sessions.choices import EventKind
@@ -17,7 +16,7 @@ from sessions.store import bindings, guards
 from sessions.store.snapshots import FrozenAttachment, FrozenInteraction, FrozenSegment, Snapshot
 
 
-@transaction.atomic
+@guards.in_transaction
 def freeze(
     source: uuid.UUID | Session, boundary: int | None = None, *, expected_revision: int | None = None
 ) -> Snapshot:

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
+from django.db import transaction
 from django.db.models import F
 
 from sessions.errors import SessionFenced, SessionGone, SessionNotFound, StaleSession, StoreError
 from sessions.models import Session
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def in_transaction(function: Callable[P, R]) -> Callable[P, R]:
+    """Run in the caller's transaction, or in one of its own; without a savepoint, so only for what writes at most once."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if transaction.get_connection().in_atomic_block:
+            return function(*args, **kwargs)
+        with transaction.atomic():
+            return function(*args, **kwargs)
+
+    return run
 
 
 def lock(session_id: uuid.UUID, *, key: bool = False) -> Session:
