@@ -16,7 +16,7 @@ from forkhost.kit.api import body_of, caller, invalid_parameter, known_parameter
 from forkhost.kit.ids import REQUEST_ID_LIMIT, normalise_request_id, parse_id
 from forkhost.kit.schema import answers
 from forkhost.kit.scopes import Scope
-from operations import saga
+from operations import handover, saga
 from operations.api.bodies import ForkBody
 from operations.api.errors import OperationApiView
 from operations.api.examples import FORK_EXAMPLES, OPERATION_EXAMPLES
@@ -215,4 +215,4 @@ class AcknowledgeView(OperationApiView):
         user = caller(request)
         operation = operation_for(user, workspace_id, operation_id)
         body_of(request, NoBody)
-        return _answer(Waited(saga.acknowledge(operation.pk, user.get_username()), None))
+        return _answer(Waited(saga.acknowledge(operation.pk, handover.actor(user)), None))

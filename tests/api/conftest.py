@@ -12,7 +12,7 @@ import pytest
 from django.test import Client
 
 from forkhost.kit.scopes import ALL_SCOPES
-from tests.api.support import Caller
+from tests.api.support import Caller, fork_body
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -86,5 +86,41 @@ def hosted(people: People) -> Callable[..., Session]:
             )
         session.refresh_from_db()
         return session
+
+    return make
+
+
+@pytest.fixture
+def carry_out(people: People) -> Callable[[], int]:
+    """Do what a worker does until nothing is left; how many operations it took up."""
+    from operations import dispatch
+    from operations.worker import claim_next
+    from sessions.models import Runner
+
+    def work() -> int:
+        runner, _ = Runner.objects.get_or_create(workspace=people.workspace, name="test")
+        taken = 0
+        while (lease := claim_next(runner, "test", 60)) is not None:
+            dispatch.work(lease, actor="test", lease_seconds=60)
+            taken += 1
+        return taken
+
+    return work
+
+
+@pytest.fixture
+def forked(
+    api: Caller, paths: Paths, hosted: Callable[..., Session], carry_out: Callable[[], int]
+) -> Callable[..., dict[str, Any]]:
+    """Fork a session (a new one by default) and carry the fork out; the committed operation."""
+
+    def make(source: Session | None = None, **body: Any) -> dict[str, Any]:
+        source = source or hosted(turns=3)
+        answer = api.post(paths.session(source.pk, "fork"), fork_body(**body))
+        assert answer.status_code == 202, answer.content
+        assert carry_out() == 1
+        operation: dict[str, Any] = api.get(answer["Location"]).json()
+        assert operation["status"] == "committed", operation
+        return operation
 
     return make

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,3 +47,9 @@ def assert_problem(response: Any, status: int, code: str, *pointers: str) -> dic
     assert {"type", "title", "detail"} <= set(body)
     assert sorted(error["pointer"] for error in body.get("errors", [])) == sorted(pointers)
     return body
+
+
+def fork_body(point: Any = None, **members: Any) -> dict[str, Any]:
+    """A fork request of its own: the whole conversation unless the point says otherwise."""
+    ids = {"requestId": f"request {uuid.uuid4()}", "targetAgentSessionId": str(uuid.uuid4())}
+    return {**ids, "point": point or {"type": "latestSettled"}, **members}
