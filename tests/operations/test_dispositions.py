@@ -112,11 +112,16 @@ def test_an_attachment_that_is_not_stored_fails_without_a_call(world: World, set
 
     settings.FORKHOST_DATA = tmp_path
     digest = attachments.store_bytes(b"a picture")
-    store.append(world.source.pk, [
-        store.TurnStart(9000, "look", world_binding()),
-        store.NewEvent("message.user", 9001, {"text": "look", "images": [{"mediaType": "image/png", "sha256": digest}]}),
-        store.TurnEnd(9002, "completed"),
-    ])
+    store.append(
+        world.source.pk,
+        [
+            store.TurnStart(9000, "look", world_binding()),
+            store.NewEvent(
+                "message.user", 9001, {"text": "look", "images": [{"mediaType": "image/png", "sha256": digest}]}
+            ),
+            store.TurnEnd(9002, "completed"),
+        ],
+    )
     kept, lost = world.prepare(), world.prepare()
     world.work(kept)
     attachments.path_of(digest).unlink()

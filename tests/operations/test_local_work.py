@@ -32,9 +32,7 @@ def test_a_failing_binder_leaves_the_fork_accepted_and_is_tried_again(world: Wor
     assert len(world.agent.calls) == 1
 
 
-def test_local_work_that_never_works_asks_for_a_person_and_stays_accepted(
-    world: World, held_clock: HeldClock
-) -> None:
+def test_local_work_that_never_works_asks_for_a_person_and_stays_accepted(world: World, held_clock: HeldClock) -> None:
     world.agent.configure(bind="home_full")
     operation = world.fork()
     for _ in range(LOCAL_WORK_PATIENCE):

@@ -101,7 +101,11 @@ def test_a_torn_child_is_not_adopted(world: World, held_clock: HeldClock) -> Non
 
 @pytest.mark.parametrize(
     ("process", "status", "code"),
-    [("dead", S.FAILED, "proven_not_created"), ("none", S.FAILED, "proven_not_created"), ("self", S.UNKNOWN, "no_answer")],
+    [
+        ("dead", S.FAILED, "proven_not_created"),
+        ("none", S.FAILED, "proven_not_created"),
+        ("self", S.UNKNOWN, "no_answer"),
+    ],
 )
 def test_absence_proves_failure_only_when_the_caller_is_dead_or_never_called(
     world: World, held_clock: HeldClock, process: str, status: S, code: str
