@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 
+from forkhost.configuration import default_data_dir
+
 DATA_OPTION = "--data"
+DEMO = "demo"
 # Commands of forkhost that take --data; Django's own use the word for other things.
-WITH_DATA = frozenset({"up", "worker", "demo", "doctor", "token"})
+WITH_DATA = frozenset({"up", "worker", DEMO, "doctor", "token"})
 
 
 def main(argv: Sequence[str]) -> None:
@@ -20,10 +23,24 @@ def main(argv: Sequence[str]) -> None:
     rest, folder = take_data_option(argv)
     if folder is not None:
         os.environ["FORKHOST_DATA"] = os.path.abspath(os.path.expanduser(folder))
+    if rest[1:2] == [DEMO]:
+        keep_demo_apart(os.environ, chosen=folder is not None)
     try:
         execute_from_command_line(rest)
     except ImproperlyConfigured as error:
         sys.exit(f"forkhost: {error}")
+
+
+def keep_demo_apart(environ: MutableMapping[str, str], *, chosen: bool) -> None:
+    """Give the demo a data folder and a database of its own, whatever the environment says about the real ones.
+
+    ``chosen``: ``FORKHOST_DATA`` was named on the command line and stays.
+    """
+    for name in ("DATABASE_URL", "DATABASE_URL_FILE", "FORKHOST_PUBLIC_URL"):
+        environ.pop(name, None)
+    if not chosen:
+        folder = default_data_dir(environ)
+        environ["FORKHOST_DATA"] = str(folder.with_name(f"{folder.name}-{DEMO}"))
 
 
 def take_data_option(argv: Sequence[str]) -> tuple[list[str], str | None]:

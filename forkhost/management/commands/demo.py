@@ -1,0 +1,42 @@
+"""``manage.py demo``: forkhost with sample sessions, apart from everything real on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from forkhost import preparing
+from forkhost.demo.making import Maker, SampleFailed
+from forkhost.management.commands.up import DEFAULT_BIND, bind_address
+from sessions import workspaces
+
+
+class Command(BaseCommand):
+    """Makes the samples once, in a data folder of their own, and goes on as ``up``."""
+
+    help = "Run forkhost with sample sessions of real agents, made offline in a private data folder."
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--bind", type=bind_address, default=bind_address(DEFAULT_BIND), metavar="HOST:PORT")
+        parser.add_argument("--data", metavar="DIR", help="where the demo keeps its data (default: beside forkhost's)")
+        parser.add_argument("--no-open", action="store_true", help="do not open a browser")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        preparing.require_writable_data()
+        preparing.migrate()
+        maker = Maker(Path(settings.FORKHOST_DATA) / "agents", self._say)
+        maker.use_homes()
+        try:
+            maker.make(preparing.first_user(workspaces.default_workspace()))
+        except SampleFailed as error:
+            raise CommandError(str(error)) from error
+        call_command("up", bind=options["bind"], no_open=options["no_open"])
+
+    def _say(self, sentence: str) -> None:
+        self.stdout.write(sentence)
+        self.stdout.flush()
