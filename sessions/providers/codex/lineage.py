@@ -94,6 +94,9 @@ def turn_marks(parts: Sequence[Part]) -> list[TurnMark]:
 def kept_lines(part: Part, start: int = 0, first_number: int = 1) -> Iterator[Line]:
     """The complete lines of a part from byte ``start`` on, without those that a rollback took back."""
     dropped = rolled_back(part, start)
+    if not dropped:
+        yield from lines(part.path, start, part.end, first_number)
+        return
     for line in lines(part.path, start, part.end, first_number):
         if not any(begin <= line.start < end for begin, end in dropped):
             yield line

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sessions.providers.base import Unreadable
 
@@ -12,8 +12,7 @@ CHUNK = 1 << 16
 LONGEST = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One complete line without its end. ``data`` is None when it was longer than can be held."""
 
     number: int

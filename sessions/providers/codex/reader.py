@@ -353,7 +353,8 @@ def _items(translator: Translator, line: Line) -> Iterator[ReadItem]:
     except NotJson as error:
         yield ReadDamage(line.number, str(error))
         return
-    yield from translator.feed(line, record)
+    if records.tells_something(record):
+        yield from translator.feed(line, record)
 
 
 def _standalone(event: ReadEvent) -> ReadEvent:

@@ -12,7 +12,7 @@ import mimetypes
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sessions.providers.base import EventKind, Json
 from sessions.providers.codex.rollouts import unix_ms
@@ -20,6 +20,7 @@ from sessions.providers.codex.rollouts import unix_ms
 STARTS = frozenset({"task_started", "turn_started"})
 COMPLETES = frozenset({"task_complete", "turn_complete"})
 ABORTS = frozenset({"turn_aborted"})
+TELLING = frozenset({"event_msg", "turn_context", "compacted"})
 
 # Where codex says what a line is: always within its first bytes, before any text of people or models.
 HEAD = 400
@@ -29,18 +30,29 @@ _OUTPUT_HEADING = "\nOutput:\n"
 _OUTPUT_HEAD = 400
 
 
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+# Made once: making one costs as much as reading a short line.
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+
+
 class NotJson(ValueError):
     """A line that is no JSON object; the message is a stable reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """One parsed line."""
 
     type: str
     kind: str
-    at_ms: int
+    timestamp: str
     payload: Json
+
+    @property
+    def at_ms(self) -> int:
+        return unix_ms(self.timestamp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +68,7 @@ class Mark:
 def parse(data: bytes) -> Record:
     """Parse a line. Raises :class:`NotJson`."""
     try:
-        row = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
+        row = _DECODER.decode(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise NotJson("not_utf8") from error
     except RecursionError as error:
@@ -66,7 +78,14 @@ def parse(data: bytes) -> Record:
     payload = row.get("payload") if isinstance(row, dict) else None
     if not isinstance(payload, dict):
         raise NotJson("no_payload")
-    return Record(text_of(row, "type"), text_of(payload, "type"), unix_ms(text_of(row, "timestamp")), payload)
+    return Record(text_of(row, "type"), text_of(payload, "type"), text_of(row, "timestamp"), payload)
+
+
+def tells_something(record: Record) -> bool:
+    """Whether a record can be anything but a repetition of others, or of what only codex itself needs."""
+    if record.type == "response_item":
+        return record.kind != "message"
+    return record.type in TELLING
 
 
 def mark_of(data: bytes) -> Mark | None:
@@ -228,7 +247,7 @@ def _tool_input(payload: Json) -> Any:
     arguments = payload.get("arguments")
     if isinstance(arguments, str):
         try:
-            return json.loads(arguments, parse_constant=_no_constant)
+            return _DECODER.decode(arguments)
         except (ValueError, RecursionError):
             return arguments
     for value in (arguments, payload.get("input"), payload.get("action"), payload.get("revised_prompt")):
@@ -264,7 +283,3 @@ def _shell_output(output: str) -> tuple[str, int | None]:
     if code is None:
         return output, None
     return output[heading + len(_OUTPUT_HEADING) :], int(code[1])
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
