@@ -116,7 +116,11 @@ def accepts(host: str, port: int) -> bool:
 
 
 def web_part(host: str, port: int) -> supervision.Part:
-    """The web server. SQLite has one writer at a time, so its threads stay in one process."""
+    """The web server. SQLite has one writer at a time, so its threads stay in one process.
+
+    The number of connections is left unbounded on purpose: an idle keep-alive connection counts as one, so a bound near the
+    number of threads would make a dozen open browser tabs lock everybody else out.
+    """
     single = connections["default"].vendor == "sqlite"
     processes = 1 if single else max(1, min(MOST_PROCESSES, os.cpu_count() or 1))
     options = {
@@ -125,7 +129,6 @@ def web_part(host: str, port: int) -> supervision.Part:
         "--port": str(port),
         "--workers": str(processes),
         "--blocking-threads": str(THREADS),
-        "--backpressure": str(THREADS),
         "--blocking-threads-idle-timeout": "600",
         "--workers-kill-timeout": "10",
         "--log-level": "error",
