@@ -68,6 +68,7 @@ class Batch:
         self.entries: list[Entry] = []
         self.binding: TurnBinding | None = None
         self.cursor: ReadCursor | None = None
+        self.cursor_seq = place.seq
         self.title = ""
         self.turn_open = _turn_open_at(session, place.seq)
         going_on = place.since is not None
@@ -91,7 +92,7 @@ class Batch:
             case ReadBinding():
                 self._bind(item.binding)
             case ReadCursor():
-                self.cursor = item
+                self.cursor, self.cursor_seq = item, self._position()
             case ReadTitle():
                 self.title = item.title
             case ReadDamage():
@@ -136,6 +137,10 @@ class Batch:
         if isinstance(entry, (TurnStart, TurnEnd)):
             self.binding = entry.binding or self.binding
 
+    def _position(self) -> int:
+        """The seq that the stream has reached."""
+        return self.last_seq + len(self.entries) if self.recorded.exhausted else self.recorded.position
+
     def _note_damage(self, item: ReadDamage) -> None:
         found = {"line": item.line, "reason": item.reason}
         if found in self.damage:
@@ -176,8 +181,7 @@ class Batch:
         if not self.sync.stamp_imported:
             changes["state"] = SyncState.IMPORTING
         if self.cursor is not None:
-            seq = self.last_seq if self.recorded.exhausted else self.recorded.position
-            changes["cursor"] = Place(self.cursor.cursor, seq, self.place.revision).to_json()
+            changes["cursor"] = Place(self.cursor.cursor, self.cursor_seq, self.place.revision).to_json()
             changes["bytes_done"] = self.cursor.done
             changes["bytes_total"] = self.cursor.total
         return changes

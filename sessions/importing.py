@@ -86,10 +86,12 @@ class Reading:
                 batch = Batch(self.session, self.sync, self.beginning(), self.save)
                 continue
             batch.take(item)
-            if batch.full or isinstance(item, ReadCursor):
+            if batch.full:
                 batch.write()
-                if isinstance(item, ReadCursor) and item.done < item.total and must_pause():
-                    return False
+            if isinstance(item, ReadCursor) and item.done < item.total and must_pause():
+                batch.write()
+                return False
+        batch.write()
         batch.recorded.finish()
         if self.session.kind == SessionKind.ROOT:
             lanes.place(self.session, after_seq=min(self.began_at, self.session.last_seq))

@@ -135,7 +135,8 @@ class Draft:
     def _bind(self, turn: Turn, binding: TurnBinding | None) -> None:
         for name, value in bindings.columns(binding).items():
             setattr(turn, name, value)
-        if turn.provider_turn_id and turn not in self._newly_bound:
+        # One turn is open at a time, so a turn bound again is the last one; comparing models costs more than writing them.
+        if turn.provider_turn_id and not (self._newly_bound and self._newly_bound[-1] is turn):
             self._newly_bound.append(turn)
 
     def _check_bindings(self) -> None:
