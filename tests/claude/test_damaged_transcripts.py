@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessions.providers.base import HomeRef, ReadDamage, Rejected, SessionFacts, SessionRef, Unreadable
+from sessions.providers.base import EventKind, HomeRef, ReadDamage, Rejected, SessionFacts, SessionRef, Unreadable
 from sessions.providers.claude.adapter import ClaudeAdapter
 from tests.claude.support import place, read, ref_of, request_for, session_id, turns_of
 
@@ -54,6 +54,17 @@ def test_odd_characters_stay_in_one_line(ref: SessionRef) -> None:
     assert prompts[1].startswith("nul \x00 lone \ud800 end")
     assert prompts[2].startswith("bad \ufffd\ufffd bytes")
     assert damage_of(ref) == []
+
+
+def test_numbers_that_no_database_holds_do_not_stop_an_import(ref: SessionRef) -> None:
+    lines = lines_of(ref)
+    lines[26] = lines[26].replace(b'"input":{', b'"input":{"huge":1e999,"big":123456789012345678901234567890,')
+    lines[27:27] = [b'{"type":"user","uuid":"x","parentUuid":null,"n":NaN}', b'{"n":' + b"1" * 5000 + b"}"]
+    rewrite(ref, lines)
+    call = next(event for event in turns_of(read(ref))[1].events if event.kind is EventKind.TOOL_CALL)
+    assert call.payload["input"]["huge"] is None
+    assert call.payload["input"]["big"] == 123456789012345678901234567890
+    assert damage_of(ref) == [ReadDamage(28, "not_json"), ReadDamage(29, "not_json")]
 
 
 def test_a_line_of_twelve_megabytes_is_read(ref: SessionRef) -> None:

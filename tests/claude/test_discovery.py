@@ -81,6 +81,14 @@ def test_an_empty_file_is_no_session_and_a_torn_one_is_listed_as_torn(config: Pa
     assert every[session_id("source")].extra == {}
 
 
+def test_files_with_other_names_are_no_sessions(config: Path) -> None:
+    place(config, "source")
+    content = transcript(config, "source").read_bytes()
+    for name in ("agent-a12c7159.jsonl", "notes.jsonl", f"{session_id('tools')}.jsonl.bak"):
+        (transcript(config, "source").parent / name).write_bytes(content)
+    assert list(found_in(config)) == [session_id("source")]
+
+
 def test_a_half_written_row_of_a_running_agent_is_not_torn(config: Path) -> None:
     place(config, "child_torn")
     at_work(config, session_id("child_torn"))

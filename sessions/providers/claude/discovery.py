@@ -22,6 +22,8 @@ PREVIEW_CHARACTERS = 200
 LANE_SEPARATOR = "/"
 
 _MARKER = re.compile(rb'"customTitle" ?: ?"' + MARKER_PREFIX.encode() + rb'([0-9a-fA-F-]{36})"')
+# Old versions keep sub-agents' transcripts beside the sessions; the agent itself takes only such names for sessions.
+_SESSION_FILE = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.jsonl", re.IGNORECASE)
 _WORKTREE = (".claude", "worktrees")
 
 
@@ -46,7 +48,7 @@ def transcripts(config: Path) -> Iterator[Found]:
     for project in _folders(config / "projects"):
         names = sorted(_names(project))
         for name in names:
-            if name.endswith(".jsonl"):
+            if _SESSION_FILE.fullmatch(name):
                 yield Found(project / name, name[: -len(".jsonl")])
         for name in names:
             if not name.endswith(".jsonl"):

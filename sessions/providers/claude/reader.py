@@ -229,29 +229,31 @@ def _inherited_end(full: Scan, branch: Branch, checkpoint: str) -> int | None:
 def _with_ahead(file: BinaryIO, reading: Reading) -> Iterator[tuple[Row, Ahead]]:
     rows = reading.rows
     last_start = max((place for place, row in enumerate(rows) if row.role in TURN_STARTS), default=-1)
-    models = _models_ahead(rows)
+    answers = _answers_ahead(rows)
     for place, row in enumerate(rows):
         yield (
             row,
             Ahead(
                 proven=place < last_start,
-                model=models[place],
+                model=answers[place][0],
+                effort=answers[place][1],
                 broken=row.uuid in reading.branch.broken,
                 image_paths=_image_paths(file, rows, place),
             ),
         )
 
 
-def _models_ahead(rows: Sequence[Row]) -> list[str]:
-    """For each row the model of the next answer within the same turn."""
-    models = [""] * len(rows)
-    following = ""
+def _answers_ahead(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """For each row the model and effort of the next answer within the same turn."""
+    answers = [("", "")] * len(rows)
+    following = ("", "")
     for place in range(len(rows) - 1, -1, -1):
-        following = rows[place].model or following
-        models[place] = following
+        if rows[place].model:
+            following = (rows[place].model, rows[place].effort)
+        answers[place] = following
         if rows[place].role in TURN_STARTS:
-            following = ""
-    return models
+            following = ("", "")
+    return answers
 
 
 def _image_paths(file: BinaryIO, rows: Sequence[Row], place: int) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -42,7 +43,19 @@ class Line:
 class Row:
     """What the index keeps of one chain row; the rest is read again by offset when it is needed."""
 
-    __slots__ = ("end", "inherited", "message_id", "model", "number", "offset", "parent", "role", "rowtype", "uuid")
+    __slots__ = (
+        "effort",
+        "end",
+        "inherited",
+        "message_id",
+        "model",
+        "number",
+        "offset",
+        "parent",
+        "role",
+        "rowtype",
+        "uuid",
+    )
 
     def __init__(self, line: Line, data: dict[str, Any], rowtype: str, uuid: str) -> None:
         message = data.get("message")
@@ -57,6 +70,8 @@ class Row:
         self.inherited = isinstance(data.get("forkedFrom"), dict)
         self.message_id = str(message.get("id") or "") if rowtype == "assistant" else ""
         model = message.get("model") if rowtype == "assistant" else None
+        effort = data.get("perTurnEffort")
+        self.effort = effort if isinstance(effort, str) else ""
         self.model = model if isinstance(model, str) and not model.startswith("<") else ""
 
     @property
@@ -133,10 +148,23 @@ def iter_lines(file: BinaryIO, start: int, stop: int, first_number: int = 1) -> 
         offset, number = end, number + 1
 
 
+def _finite(digits: str) -> float | None:
+    """A number too large for a float is null, as the agent would write it; nothing of ours could store infinity."""
+    number = float(digits)
+    return number if math.isfinite(number) else None
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)
+
+
 def parse(raw: bytes) -> dict[str, Any] | None:
     """The row of one line, or None. Bytes that are no UTF-8 become U+FFFD, as they do for the agent itself."""
     try:
-        data = json.loads(raw.decode("utf-8", "replace"))
+        data = _DECODER.decode(raw.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None

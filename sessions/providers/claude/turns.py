@@ -79,11 +79,12 @@ class TurnState:
 class Ahead:
     """What the rows after the current one tell about it.
 
-    ``proven`` says that a turn that could end before this row did end there. ``model`` answers a turn starting here.
+    ``proven`` says that a turn that could end before this row did end there. ``model`` and ``effort`` are those of the answer to a turn starting here.
     """
 
     proven: bool
     model: str = ""
+    effort: str = ""
     broken: bool = False
     image_paths: tuple[str, ...] = ()
 
@@ -124,8 +125,7 @@ class TurnMachine:
     def _prompt(self, row: Row, data: Json, ahead: Ahead, now: int) -> Iterator[ReadItem]:
         origin = ORIGIN_AUTO if row.role is RowRole.AUTO else ORIGIN_USER
         payload = user_payload(message_content(data), list(ahead.image_paths))
-        effort = data.get("effort")
-        yield from self._start(row.uuid, origin, payload["text"], now, ahead, str(effort or ""))
+        yield from self._start(row.uuid, origin, payload["text"], now, ahead)
         if origin == ORIGIN_AUTO:
             payload["origin"] = ORIGIN_AUTO
         yield ReadEvent(EventKind.MESSAGE_USER, now, payload)
@@ -138,7 +138,7 @@ class TurnMachine:
             self.state.trigger, self.state.checkpoint = trigger, row.uuid
             return
         prompt = "/compact" if trigger == "manual" else ""
-        yield from self._start(row.uuid, ORIGIN_COMPACTION, prompt, now, ahead, "")
+        yield from self._start(row.uuid, ORIGIN_COMPACTION, prompt, now, ahead)
         self.state.trigger = trigger
 
     def _command(self, row: Row, data: Json, ahead: Ahead, now: int) -> Iterator[ReadItem]:
@@ -160,7 +160,7 @@ class TurnMachine:
         state = self.state
         if state.held and row.role is RowRole.ASSISTANT:
             held, state.held = state.held, {}
-            yield from self._start(held["uuid"], ORIGIN_USER, held["text"], held["at"], ahead, "")
+            yield from self._start(held["uuid"], ORIGIN_USER, held["text"], held["at"], ahead)
             yield ReadEvent(EventKind.MESSAGE_USER, held["at"], {"text": held["text"], "command": True})
         standalone_output = row.role is RowRole.COMMAND_OUTPUT and state.origin != ORIGIN_COMPACTION
         if standalone_output and state.complete:
@@ -218,6 +218,9 @@ class TurnMachine:
     def _hidden(self, row: Row) -> None:
         """Rows that say nothing still belong to the turn: a fork through it must carry them."""
         state = self.state
+        if row.rowtype == "progress":
+            # These are links of old files that a fork does not copy, so it cannot be cut at one.
+            return
         if state.held or (row.role is RowRole.META and (state.complete or not state.open)):
             return
         if state.open:
@@ -225,7 +228,7 @@ class TurnMachine:
         elif state.movable:
             state.checkpoint, state.moved = row.uuid, True
 
-    def _start(self, turn_id: str, origin: str, prompt: str, now: int, ahead: Ahead, effort: str) -> Iterator[ReadItem]:
+    def _start(self, turn_id: str, origin: str, prompt: str, now: int, ahead: Ahead) -> Iterator[ReadItem]:
         if self.state.open:
             yield from self._close()
         yield from self._release_held()
@@ -242,7 +245,7 @@ class TurnMachine:
             at_ms=now,
             model=model,
         )
-        yield ReadTurnStart(now, self.state.binding, prompt, model, effort, origin)
+        yield ReadTurnStart(now, self.state.binding, prompt, model, ahead.effort, origin)
 
     def _close(self) -> Iterator[ReadItem]:
         state = self.state
