@@ -6,7 +6,6 @@ Our own ids, and request ids that look like one, compare as UUIDs in any case; e
 from __future__ import annotations
 
 import re
-import unicodedata
 import uuid
 
 from django.urls.converters import UUIDConverter
@@ -14,9 +13,16 @@ from django.urls.converters import UUIDConverter
 NIL = uuid.UUID(int=0)
 REQUEST_ID_LIMIT = 255
 
-# Controls, formats, surrogates, private use, and every separator but the plain space.
-_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs"})
+# Not controls, invisible marks, private use, or any space but the plain one. Spelled out, because what Unicode calls
+# printable differs from one version of Python to the next.
+_INVISIBLE = (
+    r"\u0000-\u001f\u007f-\u00a0\u00ad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
+    r"\ue000-\uf8ff\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U0010ffff"
+)
+REQUEST_ID_PATTERN = f"^[^{_INVISIBLE}]+$"
 
+_UNPRINTABLE = re.compile(rf"[\ud800-\udfff{_INVISIBLE}]")
 _SHAPE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 
 
@@ -35,14 +41,9 @@ def normalise_request_id(text: str) -> str:
 
     Raises ValueError unless it has 1 to 255 printable characters and is not the nil UUID.
     """
-    if not 1 <= len(text) <= REQUEST_ID_LIMIT or not _printable(text):
+    if not 1 <= len(text) <= REQUEST_ID_LIMIT or _UNPRINTABLE.search(text):
         raise ValueError(f"a request id has 1 to {REQUEST_ID_LIMIT} printable characters")
     return str(parse_id(text)) if _SHAPE.fullmatch(text) else text
-
-
-def _printable(text: str) -> bool:
-    """Unlike ``str.isprintable``, what Unicode assigns later counts, so that an id is good on every Python alike."""
-    return all(mark == " " or unicodedata.category(mark) not in _INVISIBLE for mark in text)
 
 
 class IdConverter(UUIDConverter):

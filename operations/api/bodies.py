@@ -8,7 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from forkhost.kit.api import StrictCharField, StrictSerializer, whole
-from forkhost.kit.ids import REQUEST_ID_LIMIT
+from forkhost.kit.ids import REQUEST_ID_LIMIT, REQUEST_ID_PATTERN
 from operations.choices import PointType
 from operations.points import ForkPoint, InvalidPoint, parse_point
 from operations.requests import TITLE_LIMIT
@@ -65,9 +65,7 @@ class PointField(serializers.Field[ForkPoint, Any, Any, Any]):
             raise serializers.ValidationError(detail) from None
 
 
-@extend_schema_field(
-    {"type": "string", "minLength": 1, "maxLength": REQUEST_ID_LIMIT, "pattern": r"^(?:[^\p{Cc}\p{Cf}\p{Co}\p{Z}]| )+$"}
-)
+@extend_schema_field({"type": "string", "minLength": 1, "maxLength": REQUEST_ID_LIMIT, "pattern": REQUEST_ID_PATTERN})
 class RequestIdField(StrictCharField):
     """Printable characters; the saga checks them."""
 
