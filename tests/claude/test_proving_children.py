@@ -174,7 +174,7 @@ def test_the_announced_child_is_exact_even_when_its_mark_is_lost_and_incomplete_
         for each in adapter.find_children(request, MADE_MS, session_id("child_torn")).candidates
         if each.provider_session_id == session_id("child_torn")
     ]
-    assert [(each.strength, each.complete) for each in torn] == [(MatchStrength.NONE, False)]
+    assert [(each.strength, each.complete) for each in torn] == [(MatchStrength.EXACT, False)]
 
 
 def test_children_of_other_points_of_earlier_times_and_of_other_operations_are_left_out(

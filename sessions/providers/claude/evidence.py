@@ -296,8 +296,7 @@ def find_children(request: ForkRequest, source: Path, since_ms: int, announced_i
         candidate = _candidate(request, path, since_ms, announced_id)
         if candidate is not None:
             candidates.append(candidate)
-    order = (MatchStrength.EXACT, MatchStrength.LIKELY, MatchStrength.NONE)
-    candidates.sort(key=lambda each: (order.index(each.strength), each.created_at_ms))
+    candidates.sort(key=lambda each: (each.strength is not MatchStrength.EXACT, each.created_at_ms))
     detail = (
         f"The call had announced {announced_id}." if announced_id else "The call had announced no child."
     ) + " A child is announced before it is written."
@@ -337,8 +336,8 @@ def _candidate(request: ForkRequest, path: Path, since_ms: int, announced_id: st
         early = trace.made_ms and trace.made_ms < since_ms - _CLOCK_SLACK_MS
         if not at_point or elsewhere or early:
             return None
-    exact = marked or (announced and at_point)
-    strength = MatchStrength.EXACT if exact else MatchStrength.NONE if announced else MatchStrength.LIKELY
+    # Only our own call knew the announced id, so what lies there is its child, however little of it.
+    strength = MatchStrength.EXACT if marked or announced else MatchStrength.LIKELY
     return Candidate(
         provider_session_id=path.stem,
         strength=strength,
