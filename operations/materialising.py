@@ -19,7 +19,7 @@ from operations.models import Operation
 from operations.saga import transitions
 from operations.saga.moves import Lost
 from operations.schedule import LOCAL_WORK_PATIENCE, local_work_again_in
-from sessions import lineage, runners, store
+from sessions import lineage, runners, store, syncing
 from sessions.api.projections import session_json
 from sessions.errors import StoreError
 from sessions.models import Family, Home, Session
@@ -99,6 +99,7 @@ def _child(operation: Operation, at_unix_ms: int) -> Session:
         created_by_id=operation.requested_by_id,
         at_unix_ms=at_unix_ms,
     )
+    syncing.place_child(child, str((operation.receipt or {}).get("path") or ""))
     lineage.record(
         child_session_id=child.pk,
         workspace_id=operation.workspace_id,

@@ -14,7 +14,7 @@ from django.db.models import Case, DateTimeField, F, QuerySet, Value, When
 from forkhost.kit import clock, wakeups
 from forkhost.kit.leases import Lease, claim
 from sessions.choices import SyncState
-from sessions.models import SessionSync
+from sessions.models import Session, SessionSync
 
 WAKE_UP = "sync"
 LEASE_SECONDS = 30.0
@@ -32,6 +32,17 @@ _DAY = 24 * 3600.0
 HEAD_START: dict[Hurry, float] = {Hurry.BACKLOG: 0.0, Hurry.LIVE: 3650 * _DAY, Hurry.WANTED: 7300 * _DAY}
 # Between backlog and live: what has been due for longer than this has a head start.
 _HURRIED_AFTER = HEAD_START[Hurry.LIVE] / 2
+
+
+def place_child(child: Session, path: str) -> None:
+    """Say where the transcript of a fork lies, as its receipt names it: it can be forked again before discovery sees it.
+
+    Part of the caller's transaction. Nothing is due yet; discovery queues what the child adds to the frozen history.
+    """
+    if child.home is not None:
+        SessionSync.objects.create(
+            session=child, queue=str(child.home.runner_id), path=path, state=SyncState.IMPORTED
+        )
 
 
 def want(session_id: uuid.UUID) -> bool:
