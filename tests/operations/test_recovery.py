@@ -88,7 +88,7 @@ class TestOneSweep:
     def test_more_than_a_page_is_swept_at_once(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(recovery, "PAGE", 2)
         operations = [world.prepare() for _ in range(5)]
-        for operation in operations:
+        for _ in operations:
             lease = world.claim()
             assert lease is not None
             transitions.mark_dispatching(Operation.objects.get(pk=lease.pk), lease, ACTOR)
