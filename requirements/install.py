@@ -1,4 +1,4 @@
-"""Makes `.venv` hold exactly what a lock file says, at once when it already does.
+"""Makes `.venv` hold what a lock file says, at once when it already does.
 
     python3 requirements/install.py runtime|dev
 
