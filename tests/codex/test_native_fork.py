@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from forkhost.demo.codex_home import Thread, run_thread, running_codex
+from forkhost.demo.codex_home import Thread, make_home, run_thread, running_codex
 from forkhost.demo.mock_responses import MockResponses
 from sessions.providers.base import ForkSettings, HomeRef, Rejected, SessionRef, TurnBinding
 from sessions.providers.codex.adapter import CodexAdapter
 from sessions.providers.codex.executable import find_executable
+from sessions.providers.codex.rollouts import read_meta
 from tests.codex.conftest import RECORDINGS
 from tests.codex.support import LEGACY, Reporter, digests, recorded_ref, request_for, turn_ids
 
@@ -196,3 +197,25 @@ def test_a_thread_of_an_old_version_is_forked_and_its_copied_prefix_is_recognise
     assert turn_ids(adapter.read(child, None, None)) == old.turns[:3]
     assert turn_ids(adapter.read(child, None, TurnBinding(old.turns[2]))) == []
     assert {path: digests(home)[path] for path in before} == before
+
+
+def test_the_child_stays_with_the_service_of_its_model_and_is_refused_when_that_is_gone(
+    adapter: CodexAdapter, mock: MockResponses, project: Path, tmp_path: Path
+) -> None:
+    home = HomeRef("codex", make_home(tmp_path / "home", mock.base_url))
+    thread = run_thread(home.path, project, ["one", "two"])
+    request = request_for(adapter, home, thread, project, 1, settings=ForkSettings(model="mock-model"))
+    config = (home.path / "config.toml").read_text()
+    (home.path / "config.toml").write_text(config.replace('model_provider = "mock"\n', ""))
+    child = adapter.fork(request, Reporter())
+    assert child.child_path is not None
+    meta = read_meta(child.child_path)
+    assert meta is not None
+    assert meta.model_provider == "mock"
+
+    before = digests(home)
+    (home.path / "config.toml").write_text("")
+    with pytest.raises(Rejected) as refused:
+        adapter.fork(request, Reporter())
+    assert refused.value.code == "codex_configuration_broken"
+    assert digests(home) == before

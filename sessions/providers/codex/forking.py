@@ -28,7 +28,9 @@ from sessions.providers.codex.app_server import (
 from sessions.providers.codex.attestation import START_SECONDS, version_of
 from sessions.providers.codex.evidence import accepted, prove_child
 from sessions.providers.codex.executable import find_executable
+from sessions.providers.codex.lineage import locate
 from sessions.providers.codex.records import text_of
+from sessions.providers.codex.rollouts import read_meta
 
 PAGE = 100
 FOLLOW_UP_SECONDS = 10.0
@@ -97,7 +99,19 @@ def parameters(request: ForkRequest) -> Json:
     }
     if request.source.cwd:
         wanted["cwd"] = request.source.cwd
+    provider = _model_provider(request)
+    if request.settings.model and provider:
+        # A model means nothing without the one that serves it, and the configuration may name another by now.
+        wanted["modelProvider"] = provider
     return wanted
+
+
+def _model_provider(request: ForkRequest) -> str:
+    try:
+        meta = read_meta(locate(request.source))
+    except Unreadable:
+        return ""
+    return meta.model_provider if meta is not None else ""
 
 
 def _compare_reply(request: ForkRequest, reply: Json, child_id: str) -> None:

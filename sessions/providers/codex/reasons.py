@@ -20,6 +20,7 @@ TURN_IN_PROGRESS: Final = "turn_in_progress"
 SOURCE_DAMAGED: Final = "source_damaged"
 SOURCE_ARCHIVED: Final = "source_archived"
 SOURCE_MISSING: Final = "source_transcript_missing"
+CONFIGURATION_BROKEN: Final = "codex_configuration_broken"
 REQUEST_REFUSED: Final = "request_refused"
 NOT_SENT: Final = "not_sent"
 DELIVERY_UNKNOWN: Final = "delivery_unknown"
@@ -46,6 +47,7 @@ SENTENCES: Final[dict[str, str]] = {
     SOURCE_DAMAGED: "The record of this session is damaged, so codex cannot be trusted to fork it.",
     SOURCE_ARCHIVED: "This session is archived in codex; unarchive it there first.",
     SOURCE_MISSING: "The record of this session, or of the session it was forked from, is gone.",
+    CONFIGURATION_BROKEN: "The configuration of codex cannot be used, or no longer knows where the model is served.",
     REQUEST_REFUSED: "Codex refused the request as it was written.",
     NOT_SENT: "Codex ended before it took the request.",
     DELIVERY_UNKNOWN: "Codex was asked to fork and did not answer; the fork may exist.",
@@ -68,6 +70,7 @@ NOTHING_MADE: Final[tuple[tuple[str, str], ...]] = (
     ("invalid paginated history lineage for ", SOURCE_DAMAGED),
     ("failed to read thread: thread-store internal error: failed to read session metadata", SOURCE_DAMAGED),
     ("Invalid request: ", REQUEST_REFUSED),
+    ("failed to load configuration: ", CONFIGURATION_BROKEN),
     (" requires experimentalApi capability", REQUEST_REFUSED),
 )
 

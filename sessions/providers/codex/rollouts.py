@@ -74,6 +74,7 @@ class Meta:
     cwd: str
     version: str
     source: str
+    model_provider: str
     history_mode: str
     thread_source: str
     forked_from_id: str
@@ -159,6 +160,7 @@ def parse_meta(record: Any) -> Meta | None:
         cwd=_text(payload, "cwd"),
         version=_text(payload, "cli_version"),
         source=_source(payload.get("source")),
+        model_provider=_text(payload, "model_provider"),
         history_mode=_text(payload, "history_mode"),
         thread_source=_text(payload, "thread_source"),
         forked_from_id=_text(payload, "forked_from_id"),
