@@ -24,16 +24,16 @@ class _TextField(CharField):
         super().__init__(**{"max_length": TEXT_LIMIT, "strip": False, **kwargs})
 
     def to_python(self, value: Any) -> str:
-        return plain(super().to_python(value))
+        return plain(super().to_python(value) or "")
 
 
-class TextFilter(django_filters.CharFilter):
+class TextFilter(django_filters.CharFilter):  # type: ignore[misc]
     """Text of at most 500 characters."""
 
     field_class = _TextField
 
 
-class SessionFilterSet(django_filters.FilterSet):
+class SessionFilterSet(django_filters.FilterSet):  # type: ignore[misc]
     """``provider``: exactly. ``q``: in title or first prompt, or an id. ``cwd``: that folder or one inside it.
 
     ``kind``: roots unless it asks for sub-agents' lanes. An invalid form filters nothing, so check ``is_valid``.

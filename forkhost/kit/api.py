@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, cast
 
 from django.contrib.auth.models import User
@@ -59,13 +59,14 @@ def _held(auth: Any, needed: Scope) -> bool:
 class AlwaysJSON(BaseContentNegotiation):
     """Every answer is JSON, whatever ``Accept`` says; a body is JSON or refused."""
 
-    def select_parser(self, request: Request, parsers: Sequence[BaseParser]) -> BaseParser | None:
+    def select_parser(self, request: Request, parsers: Iterable[BaseParser]) -> BaseParser | None:
         return next((parser for parser in parsers if _same_type(parser.media_type, request.content_type)), None)
 
     def select_renderer(
-        self, request: Request, renderers: Sequence[BaseRenderer], format_suffix: str | None = None
+        self, request: Request, renderers: Iterable[BaseRenderer], format_suffix: str | None = None
     ) -> tuple[BaseRenderer, str]:
-        return renderers[0], str(renderers[0].media_type)
+        renderer = next(iter(renderers))
+        return renderer, str(renderer.media_type)
 
 
 def _same_type(media_type: str | None, content_type: str) -> bool:

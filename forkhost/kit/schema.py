@@ -46,7 +46,7 @@ class ProblemSerializer(serializers.Serializer[Any]):
     detail = serializers.CharField()
     code = serializers.CharField()
     operationId = serializers.UUIDField(required=False)
-    errors = FieldErrorSerializer(many=True, required=False)
+    errors = FieldErrorSerializer(many=True, required=False)  # type: ignore[assignment]
 
     class Meta:
         ref_name = "Problem"
@@ -59,7 +59,8 @@ class StrictBodies(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
     match_subclasses = True
 
     def map_serializer(self, auto_schema: AutoSchema, direction: Direction) -> dict[str, Any]:
-        schema: dict[str, Any] = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)
+        map_plainly: Any = auto_schema._map_serializer
+        schema: dict[str, Any] = map_plainly(self.target, direction, bypass_extensions=True)
         return {**schema, "additionalProperties": False}
 
 

@@ -59,10 +59,8 @@ class PointField(serializers.Field[ForkPoint, Any, Any, Any]):
         try:
             return parse_point(members)
         except InvalidPoint as error:
-            detail: Any = [serializers.ErrorDetail(error.sentence, error.code)]
-            for name in reversed(error.field.split("/")[1:]):
-                detail = {name: detail}
-            raise serializers.ValidationError(detail) from None
+            detail = [serializers.ErrorDetail(error.sentence, error.code)]
+            raise serializers.ValidationError({error.field[1:]: detail} if error.field else detail) from None
 
 
 @extend_schema_field({"type": "string", "minLength": 1, "maxLength": REQUEST_ID_LIMIT, "pattern": REQUEST_ID_PATTERN})

@@ -5,11 +5,8 @@ from __future__ import annotations
 from rest_framework.response import Response
 
 from forkhost.kit.problems import FieldError, Problem
-from operations.points import InvalidPoint
 from operations.requests import Refused
 from sessions.api.errors import SessionApiView
-
-POINT = "/point"
 
 
 def problem_of(refusal: Refused) -> Problem:
@@ -20,17 +17,8 @@ def problem_of(refusal: Refused) -> Problem:
     return Problem(refusal.code, refusal.status, refusal.sentence, errors=errors, headers=headers, extra=extra)
 
 
-def invalid_point(error: InvalidPoint) -> Problem:
-    """The 400 for a malformed point."""
-    return Problem(
-        "invalid_request", 400, error.sentence, errors=[FieldError(POINT + error.field, error.code, error.sentence)]
-    )
-
-
 class OperationApiView(SessionApiView):
     """A view whose saga calls may be refused."""
 
     def handle_exception(self, exc: Exception) -> Response:
-        if isinstance(exc, Refused):
-            return super().handle_exception(problem_of(exc))
-        return super().handle_exception(invalid_point(exc) if isinstance(exc, InvalidPoint) else exc)
+        return super().handle_exception(problem_of(exc) if isinstance(exc, Refused) else exc)

@@ -22,7 +22,7 @@ def not_found(code: str) -> Problem:
 
 def workspace_for(user: User, workspace_id: uuid.UUID) -> Workspace:
     """A workspace the user is a member of. Raises a 404."""
-    workspace = Workspace.objects.visible_to(user).filter(pk=workspace_id).first()
+    workspace: Workspace | None = Workspace.objects.visible_to(user).filter(pk=workspace_id).first()
     if workspace is None:
         raise not_found("workspace_not_found")
     return workspace
@@ -31,7 +31,7 @@ def workspace_for(user: User, workspace_id: uuid.UUID) -> Workspace:
 def session_for(user: User, workspace_id: uuid.UUID, session_id: uuid.UUID) -> Session:
     """A living session the user may see, with its relations. Raises a 404."""
     visible = Session.objects.visible_to(user).living().filter(workspace_id=workspace_id, pk=session_id)
-    session = with_relations(visible).first()
+    session: Session | None = with_relations(visible).first()
     if session is None:
         raise not_found("session_not_found")
     return session

@@ -97,7 +97,7 @@ class EntryField(serializers.Field[Any, Any, Any, Any]):
         body = ENTRY_BODIES.get(kind) if isinstance(kind, str) else None
         if body is None:
             raise serializers.ValidationError(
-                {"kind": [serializers.ErrorDetail(self.error_messages["kind"], "invalid_choice")]}
+                {"kind": [serializers.ErrorDetail(str(self.error_messages["kind"]), "invalid_choice")]}
             )
         checked = body(data=data)
         checked.is_valid(raise_exception=True)

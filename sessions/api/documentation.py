@@ -36,6 +36,8 @@ CURSOR = OpenApiParameter(
 )
 
 
-def choice_parameter(name: str, description: str, choices: Sequence[str], **more: str) -> OpenApiParameter:
+def choice_parameter(
+    name: str, description: str, choices: Sequence[str], *, default: str | None = None
+) -> OpenApiParameter:
     """One of some words."""
-    return OpenApiParameter(name, str, enum=list(choices), description=description, **more)
+    return OpenApiParameter(name, str, enum=list(choices), description=description, default=default)

@@ -6,7 +6,7 @@ import uuid
 
 from django.http import StreamingHttpResponse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -17,7 +17,7 @@ from sessions import history
 from sessions.api import hosted, projections
 from sessions.api.access import hosted_session_for, session_for
 from sessions.api.bodies import AppendBody
-from sessions.api.documentation import CURSOR, integer_parameter, limit_parameter
+from sessions.api.documentation import CURSOR, choice_parameter, integer_parameter, limit_parameter
 from sessions.api.errors import SessionApiView
 from sessions.api.export import CONTENT_TYPES, ExportFormat, stream
 from sessions.api.pagination import bad_cursor, decode_cursor, encode_cursor, limit_of, listed
@@ -133,9 +133,7 @@ class ExportView(SessionApiView):
         operation_id="exportSession",
         tags=["history"],
         parameters=[
-            OpenApiParameter(
-                "format", str, enum=[form.value for form in ExportFormat], default=ExportFormat.NDJSON.value
-            )
+            choice_parameter("format", "The kind of file.", list(ExportFormat), default=ExportFormat.NDJSON.value)
         ],
         responses={
             **answers({200: ExportSerializer}, 400, 404),
