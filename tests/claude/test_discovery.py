@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -58,14 +59,17 @@ def test_a_known_session_is_not_even_opened(config: Path, monkeypatch: pytest.Mo
     assert found_in(config, known) == {}
 
 
-def test_the_stamp_tells_an_agent_at_work_from_an_idle_one(config: Path) -> None:
+def test_the_stamp_tells_an_agent_at_work_from_one_just_idle_and_one_at_rest(config: Path) -> None:
     place(config, "source")
     identity = session_id("source")
     quiet = found_in(config)[identity].stamp
     at_work(config, identity, "busy")
     busy = found_in(config)[identity].stamp
-    at_work(config, identity, "idle")
-    assert busy != quiet == found_in(config)[identity].stamp
+    at_work(config, identity, "idle", int(time.time() * 1000))
+    just_idle = found_in(config)[identity].stamp
+    at_work(config, identity, "idle", int(time.time() * 1000) - 60_000)
+    assert len({quiet, busy, just_idle}) == 3
+    assert found_in(config)[identity].stamp == quiet
 
 
 def test_an_empty_file_is_no_session_and_a_torn_one_is_listed_as_torn(config: Path) -> None:

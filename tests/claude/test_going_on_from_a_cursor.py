@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,20 @@ def test_idle_before_the_turn_began_proves_nothing(config: Path) -> None:
     assert [turn.outcome for turn in turns_of(read(ref))] == ["completed", "completed", "completed", ""]
     at_work(config, ref.provider_session_id, "idle", began + 1)
     assert [turn.outcome for turn in turns_of(read(ref))] == ["completed"] * 4
+
+
+def test_an_unanswered_prompt_of_an_idle_agent_is_over_only_when_it_stays_idle(config: Path) -> None:
+    """The agent writes its rows and its status apart: the answer may still be on its way to the disk."""
+    ref, lines = growing(config, "source")
+    prompt = json.loads(lines[2])
+    now = datetime.now(UTC)
+    prompt["timestamp"] = now.isoformat()
+    append(ref, json.dumps(prompt).encode() + b"\n")
+    began = int(now.timestamp() * 1000)
+    at_work(config, ref.provider_session_id, "idle", began + 1)
+    assert [turn.outcome for turn in turns_of(read(ref))] == [""]
+    prompt["timestamp"] = (now - timedelta(minutes=1)).isoformat()
+    assert ref.path is not None
+    ref.path.write_bytes(json.dumps(prompt).encode() + b"\n")
+    at_work(config, ref.provider_session_id, "idle", began - 30_000)
+    assert [turn.outcome for turn in turns_of(read(ref))] == ["interrupted"]

@@ -208,11 +208,11 @@ def test_a_process_that_says_nothing_is_ended_after_its_time(
 ) -> None:
     stand_in(monkeypatch, f"{answer}\ntime.sleep(600)")
     reporter = Reporter()
-    hurried = replace(request_, attestation=replace(request_.attestation, longest_fork_seconds=0.2))
+    hurried = replace(request_, attestation=replace(request_.attestation, longest_fork_seconds=1.5))
     began = time.monotonic()
     with pytest.raises(error):
         adapter.fork(hurried, reporter)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     assert gone(reporter.process)
 
 

@@ -96,9 +96,9 @@ def discover(home: HomeRef, known: Mapping[str, str]) -> Iterator[DiscoveredSess
 
 
 def _stamp(stat: os.stat_result, owner: Owner) -> str:
-    """Size and time, and whether the agent is at work: going idle settles a turn without touching the file."""
-    busy = ":busy" if owner.state is OwnerState.BUSY else ""
-    return f"{stat.st_size}:{stat.st_mtime_ns}{busy}"
+    """Size and time, and what the agent does: going idle, and staying it, settles a turn without touching the file."""
+    doing = "" if owner.state is OwnerState.GONE or owner.at_rest else f":{owner.state.value}"
+    return f"{stat.st_size}:{stat.st_mtime_ns}{doing}"
 
 
 def present(config: Path) -> set[str]:

@@ -276,8 +276,8 @@ def _settled(source: Source, scanned: Scan, state: TurnState) -> tuple[bool, boo
     """Whether the last turn is proven over, and whether nobody has the session open.
 
     The owner is looked up after the file was read; had the file grown meanwhile, the two would not fit together and
-    nothing is proven. Idle counts only when it was entered after the turn began (and, for a turn that could not end
-    here, after its last row): an earlier one belongs to the turn before.
+    nothing is proven. Idle counts only when it was entered after the turn began: an earlier one belongs to the turn
+    before. For a turn that could not end here it must also have lasted, for the agent writes rows and status apart.
     """
     owner = owner_of(source.config, source.owner_id)
     grown = source.path.stat().st_size != scanned.size
@@ -286,5 +286,7 @@ def _settled(source: Source, scanned: Scan, state: TurnState) -> tuple[bool, boo
         return False, False
     if alone or source.finished:
         return True, alone
-    idle_since = owner.since_ms if owner.state is OwnerState.IDLE else 0
-    return idle_since >= (state.started_ms if state.complete else state.at_ms) and idle_since > 0, False
+    if owner.state is OwnerState.BUSY or owner.since_ms <= 0:
+        return False, False
+    ended = state.complete or (owner.at_rest and owner.since_ms >= state.at_ms)
+    return ended and owner.since_ms >= state.started_ms, False

@@ -9,12 +9,15 @@ from __future__ import annotations
 import enum
 import json
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sessions.providers.base import Json
+
+REST_MS = 5000
 
 _STAT_START_TIME = 22
 
@@ -33,6 +36,11 @@ class Owner:
 
     state: OwnerState
     since_ms: int = 0
+
+    @property
+    def at_rest(self) -> bool:
+        """Idle for so long that every row of the work before it has reached the disk."""
+        return self.state is OwnerState.IDLE and time.time() * 1000 - self.since_ms >= REST_MS
 
 
 GONE = Owner(OwnerState.GONE)
