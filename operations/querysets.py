@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
+from django.db.models import Q
 
 from operations.choices import OPEN_STATUSES, OperationStatus
-from sessions.models import Membership
+from sessions.choices import MemberRole, Visibility
+from sessions.models import Membership, Session
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser, User
@@ -17,10 +19,17 @@ class OperationQuerySet(models.QuerySet[Any]):
     """Fork operations."""
 
     def visible_to(self, user: User | AnonymousUser) -> OperationQuerySet:
-        """Those of the user's workspaces."""
+        """Those of the user's workspaces; of others' private sessions only what the user asked for or has to settle."""
         if not user.is_authenticated:
             return self.none()
-        return self.filter(workspace_id__in=Membership.objects.filter(user_id=user.pk).values("workspace_id"))
+        memberships = Membership.objects.filter(user_id=user.pk)
+        settled_by_user = memberships.filter(role=MemberRole.OPERATOR)
+        hidden = Session.objects.filter(visibility=Visibility.PRIVATE).exclude(created_by_id=user.pk).values("pk")
+        return self.filter(workspace_id__in=memberships.values("workspace_id")).filter(
+            Q(requested_by_id=user.pk)
+            | Q(workspace_id__in=settled_by_user.values("workspace_id"))
+            | ~(Q(source_session_id__in=hidden) | Q(target_session_id__in=hidden))
+        )
 
     def open(self) -> OperationQuerySet:
         """Still on their way: prepared, dispatching, accepted by the provider."""

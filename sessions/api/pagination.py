@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-import datetime as dt
 import json
 import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Subquery
 from rest_framework.request import Request
 
 from forkhost.kit.api import LARGEST_INTEGER, query_integer
@@ -24,7 +23,6 @@ INVALID_CURSOR = "invalid_cursor"
 CURSOR_LIMIT = 400
 DEFAULT_LIMIT = 50
 MOST_ITEMS = 200
-EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def encode_cursor(kind: str, *key: int | str) -> str:
@@ -72,21 +70,34 @@ def newest_first(
 ) -> tuple[list[Any], str | None]:
     """One page of rows by (``time``, id) descending, both from the row.
 
-    ``time`` is a column of Unix milliseconds, or of aware times when ``moment`` is set.
+    ``time`` is a column of Unix milliseconds; with ``moment`` one of aware times, which never changes in a row and whose
+    rows stay.
     """
     limit = limit_of(request)
     if (cursor := request.query_params.get("cursor")) is not None:
-        number, last = decode_cursor(cursor, kind, int, uuid.UUID)
-        at = EPOCH + dt.timedelta(microseconds=number) if moment else number
-        # The first condition alone bounds the index scan; PostgreSQL does not see that in the second.
-        rows = rows.filter(**{f"{time}__lte": at}).filter(Q(**{f"{time}__lt": at}) | Q(pk__lt=uuid.UUID(last)))
+        rows = _after_moment(rows, cursor, kind, time) if moment else _after_number(rows, cursor, kind, time)
     page = list(rows.order_by(f"-{time}", "-pk")[: limit + 1])
     if len(page) <= limit:
         return page, None
     page = page[:limit]
-    key = getattr(page[-1], time)
-    number = (key - EPOCH) // dt.timedelta(microseconds=1) if moment else key
-    return page, encode_cursor(kind, number, str(page[-1].pk))
+    key = [] if moment else [getattr(page[-1], time)]
+    return page, encode_cursor(kind, *key, str(page[-1].pk))
+
+
+def _after_number(rows: QuerySet[Any], cursor: str, kind: str, time: str) -> QuerySet[Any]:
+    at, last = decode_cursor(cursor, kind, int, uuid.UUID)
+    # The first condition alone bounds the index scan; PostgreSQL does not see that in the second.
+    return rows.filter(**{f"{time}__lte": at}).filter(Q(**{f"{time}__lt": at}) | Q(pk__lt=uuid.UUID(last)))
+
+
+def _after_moment(rows: QuerySet[Any], cursor: str, kind: str, time: str) -> QuerySet[Any]:
+    """The time is compared as it is stored: SQLite keeps times as text, of more or fewer digits by who wrote them."""
+    (last,) = decode_cursor(cursor, kind, uuid.UUID)
+    shown = rows.model._default_manager.filter(pk=uuid.UUID(last))
+    if not shown.exists():
+        raise bad_cursor()
+    at = Subquery(shown.values(time)[:1])
+    return rows.filter(Q(**{f"{time}__lt": at}) | Q(**{time: at}, pk__lt=uuid.UUID(last)))
 
 
 def listed(items: Sequence[Any], next_cursor: str | None) -> dict[str, Any]:
