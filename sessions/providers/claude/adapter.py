@@ -32,12 +32,7 @@ DEFAULT_FOLDER = ".claude"
 
 _REASONS = {
     "not_attested": "No worker has looked at the Claude Agent SDK on this machine yet.",
-    "home_missing": "The agent's folder is no longer there.",
-    "claude_sdk_missing": "The Claude Agent SDK is not installed beside forkhost, so sessions can be read only.",
-    "claude_sdk_silent": "The process that would make the fork did not start or gave no answer.",
-    "claude_sdk_changed": "This version of the Claude Agent SDK has another fork call than the one that was proven.",
-    "claude_sdk_unproven": "Forking with this version of the Claude Agent SDK was never proven.",
-    "claude_self_test_failed": "The SDK's own fork came out wrong in a test, so it is not used.",
+    **attestation.SENTENCES,
     "sub_agent_lane": "This is the lane of a sub-agent; fork the session that started it.",
     "turn_not_bound": "The turn is not tied to a row of the transcript, so it cannot be forked at.",
     "transcript_damaged": "Rows before this point are damaged; a fork would silently leave out what came before them.",

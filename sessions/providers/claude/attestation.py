@@ -28,6 +28,15 @@ PROVEN_DIGESTS = frozenset({"16653fb5dbb6e9963e05ef1522e43ba4b8e28fd0b037e4749dd
 _ENVIRONMENT = ("HOME", "LD_LIBRARY_PATH")
 _CODE_ROOT = Path(__file__).resolve().parents[3]
 
+SENTENCES = {
+    "home_missing": "The agent's folder is no longer there.",
+    "claude_sdk_missing": "The Claude Agent SDK is not installed beside forkhost, so sessions can be read only.",
+    "claude_sdk_silent": "The process that would make the fork did not start or gave no answer.",
+    "claude_sdk_changed": "This version of the Claude Agent SDK has another fork call than the one that was proven.",
+    "claude_sdk_unproven": "Forking with this version of the Claude Agent SDK was never proven.",
+    "claude_self_test_failed": "The SDK's own fork came out wrong in a test, so it is not used.",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
@@ -48,16 +57,16 @@ def runtime(home: HomeRef) -> Runtime:
 def attest(home: HomeRef) -> Attestation:
     """Never raises. The SDK counts only when its code is known and a fork in memory came out right."""
     if not home.path.is_dir():
-        return _unsupported("home_missing", "The agent's folder is not there.")
+        return _unsupported("home_missing", SENTENCES["home_missing"])
     process = runtime(home)
     facts = _facts(process)
     if isinstance(facts, str):
-        return _unsupported(facts, _SENTENCES[facts])
+        return _unsupported(facts, SENTENCES[facts])
     version = str(facts["version"])
     if tuple(facts["signature"]) != sdk.SIGNATURE:
-        return _unsupported("claude_sdk_changed", _SENTENCES["claude_sdk_changed"], version)
+        return _unsupported("claude_sdk_changed", SENTENCES["claude_sdk_changed"], version)
     if facts["digest"] not in PROVEN_DIGESTS:
-        return _unsupported("claude_sdk_unproven", _SENTENCES["claude_sdk_unproven"], version)
+        return _unsupported("claude_sdk_unproven", SENTENCES["claude_sdk_unproven"], version)
     if facts["selfTest"]:
         return _unsupported("claude_self_test_failed", f"The SDK's fork is not right: {facts['selfTest']}.", version)
     return Attestation(
@@ -71,14 +80,6 @@ def attest(home: HomeRef) -> Attestation:
         longest_fork_seconds=LONGEST_FORK_SECONDS,
         executable=str(facts["file"]),
     )
-
-
-_SENTENCES = {
-    "claude_sdk_missing": "The Claude Agent SDK is not installed beside forkhost, so sessions can be read only.",
-    "claude_sdk_silent": "The process that would make the fork did not start or gave no answer.",
-    "claude_sdk_changed": "This version of the Claude Agent SDK has another fork call than the one that was proven.",
-    "claude_sdk_unproven": "Forking with this version of the Claude Agent SDK was never proven.",
-}
 
 
 def _unsupported(reason: str, detail: str, version: str = "") -> Attestation:
