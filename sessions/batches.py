@@ -101,7 +101,7 @@ class Batch:
     def _start(self, item: ReadTurnStart) -> None:
         if self.turn_open:
             self._add(TurnEnd(item.at_ms, TurnOutcome.INTERRUPTED.value))
-        if self.binding is not None:
+        if self.binding is not None and self.recorded.exhausted:
             self.write()
         self.turn_open = True
         start = TurnStart(
@@ -126,7 +126,7 @@ class Batch:
             if isinstance(entry, (TurnStart, TurnEnd)):
                 self.entries[index] = replace(entry, binding=binding)
                 return
-        self.binding = binding
+        self.binding = self.recorded.binding = binding
 
     def _add(self, entry: Entry) -> None:
         if self.recorded.exhausted:
@@ -134,8 +134,7 @@ class Batch:
             return
         self.recorded.compare(entry)
         # What is stored already may have been bound less far when it was written.
-        if isinstance(entry, (TurnStart, TurnEnd)):
-            self.binding = entry.binding or self.binding
+        self.binding = self.recorded.binding
 
     def _position(self) -> int:
         """The seq that the stream has reached."""

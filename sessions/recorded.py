@@ -17,6 +17,7 @@ from sessions.history import EventView
 from sessions.models import Session
 from sessions.payloads import canonical, clip
 from sessions.pictures import without_pictures
+from sessions.providers.base import TurnBinding
 from sessions.store import Entry, NewEvent, TurnEnd
 
 CHUNK = 200
@@ -32,12 +33,17 @@ class Diverged(Exception):
 
 
 class Recorded:
-    """The events stored after ``position`` when this was made. ``position`` moves with each entry that agrees."""
+    """The events stored after ``position`` when this was made. ``position`` moves with each entry that agrees.
+
+    ``binding`` is the stream's newest one of the last turn that was compared.
+    """
 
     def __init__(self, session: Session, position: int) -> None:
         self.session = session
         self.position = position
         self.last_seq: int = session.last_seq
+        self.binding: TurnBinding | None = None
+        self._turn_no: int | None = None
         self._ahead: deque[EventView] = deque()
 
     @property
@@ -47,10 +53,12 @@ class Recorded:
 
     def compare(self, entry: Entry) -> None:
         """Check that ``entry`` is the next of them. Raises :class:`Diverged` when it is not."""
-        if not _agree(self._next(), entry):
-            raise Diverged(self.position)
-        self._ahead.popleft()
-        self.position += 1
+        stored = self._next()
+        if not _agree(stored, entry):
+            raise Diverged(self._common_end())
+        self._take(stored)
+        if not isinstance(entry, NewEvent):
+            self.binding = entry.binding or self.binding
 
     def finish(self) -> None:
         """The stream has ended. Raises :class:`Diverged` when more than the last turn's end is stored.
@@ -58,10 +66,24 @@ class Recorded:
         A settled turn stays settled: what proved its end (a registry, a process) may be gone by now.
         """
         if not self.exhausted and self._next().kind == EventKind.TURN_END:
-            self._ahead.popleft()
-            self.position += 1
+            self._take(self._next())
         if not self.exhausted:
-            raise Diverged(self.position)
+            raise Diverged(self._common_end())
+
+    def _common_end(self) -> int:
+        """The last seq that both have in common.
+
+        A turn whose binding lies on what was given up cannot be kept: the provider could not fork there any more.
+        """
+        turn = history.turn_by_ordinal(self.session, self._turn_no) if self._turn_no is not None else None
+        if turn is None or self.binding is None or turn.binding in (None, self.binding):
+            return self.position
+        return turn.first_seq - 1
+
+    def _take(self, stored: EventView) -> None:
+        self._ahead.popleft()
+        self.position += 1
+        self._turn_no = stored.turn_no or self._turn_no
 
     def _next(self) -> EventView:
         if not self._ahead:
