@@ -108,8 +108,8 @@ def _page(request: HttpRequest, agent_session: Session) -> timeline.Page:
 def tail(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
     """What is new below a page whose last turn is ``last`` and that shows everything through ``seq``.
 
-    204 when there is nothing; a full reload when the history was rewound. The last turn itself is sent again where it
-    was still open.
+    204 when there is nothing; a full reload when the history was rewound. The last turn itself is sent again,
+    because it may have been open, and records may stand below it now.
     """
     agent_session = _visible(request, session_id)
     seq, last = _number(request, "seq") or 0, _number(request, "last") or 0
