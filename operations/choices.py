@@ -150,6 +150,7 @@ class ErrorCode(models.TextChoices):
     RUNNER_REPLACED = "runner_replaced"
     DISPATCH_OVERDUE = "dispatch_overdue"
     WORKER_LOST = "worker_lost"
+    CALL_OVERDUE = "call_overdue"
     WRONG_CHILD = "wrong_child"
     BINDING_FAILED = "binding_failed"
     LOCAL_WORK_FAILED = "local_work_failed"

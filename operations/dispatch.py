@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable
 
 import structlog
-from django.db import DatabaseError, OperationalError, connection
+from django.db import DatabaseError, OperationalError, connection, connections
 
 from forkhost.kit.leases import Lease, LeaseKeeper
 from operations import evidence, handover, materialising, outcomes
@@ -37,27 +38,33 @@ log = structlog.get_logger(__name__)
 S = OperationStatus
 
 WRITE_PAUSES = (0.1, 0.5, 2.0, 5.0)
+# Adapters end a call that takes too long themselves; one that does not is not waited for.
+OVERDUE_SECONDS = 60.0
+
+_NOT_OURS = "this worker does not own the operation any more"
 
 
 class Reporter:
     """How an adapter's facts become durable: each is a guarded update, and one that finds no row stops the adapter."""
 
-    def __init__(self, operation_id: uuid.UUID, lease: Lease, dispatch_token: uuid.UUID) -> None:
-        self._operation_id = operation_id
+    def __init__(self, operation: Operation, lease: Lease, dispatch_token: uuid.UUID, actor: str) -> None:
+        self._operation = operation
         self._lease = lease
         self._dispatch_token = dispatch_token
+        self._actor = actor
 
     def process_started(self, process: ProcessIdentity) -> None:
         """Keep who makes the call. Raises Fenced."""
-        if not transitions.record_process(self._operation_id, self._lease, self._dispatch_token, process):
-            raise Fenced("this worker does not own the operation any more")
+        if not transitions.record_process(self._operation.pk, self._lease, self._dispatch_token, process):
+            raise Fenced(_NOT_OURS)
 
     def announce(self, child_provider_session_id: str) -> None:
-        """Keep the child's id. Raises Fenced."""
-        if not transitions.record_announced(
-            self._operation_id, self._lease, self._dispatch_token, child_provider_session_id
-        ):
-            raise Fenced("this worker does not own the operation any more")
+        """Keep the child's id. Raises Fenced; the id is then evidence, because the child may exist already."""
+        child_id = child_provider_session_id
+        if not transitions.record_announced(self._operation.pk, self._lease, self._dispatch_token, child_id):
+            late = Doubt(ErrorCode.WORKER_LOST, "The child was announced by a worker that had lost the fork.", child_id)
+            evidence.leave_late_answer(self._operation, self._dispatch_token, late, self._actor)
+            raise Fenced(_NOT_OURS)
 
 
 class _Stop(Exception):
@@ -153,10 +160,11 @@ def _attested(operation: Operation, adapter: Adapter) -> Attestation:
 def _call(
     operation: Operation, lease: Lease, token: uuid.UUID, adapter: Adapter, request: ForkRequest, actor: str
 ) -> None:
-    outcome = _ask(operation, adapter, request, Reporter(operation.pk, lease, token))
+    where = {"lease_token": lease.token, "dispatch_token": token}
+    with _Watch(operation, where, request.attestation.longest_fork_seconds + OVERDUE_SECONDS, actor):
+        outcome = _ask(operation, adapter, request, Reporter(operation, lease, token, actor))
     if outcome is None:
         return
-    where = {"lease_token": lease.token, "dispatch_token": token}
     try:
         made = _insist(lambda: _write(operation, lease, token, where, outcome, actor))
     except Lost:
@@ -167,8 +175,39 @@ def _call(
         materialising.finish(operation, lease, actor)
 
 
+class _Watch:
+    """Calls the fork unknown when its call does not come back; an answer after that is evidence."""
+
+    def __init__(self, operation: Operation, where: dict[str, uuid.UUID], seconds: float, actor: str) -> None:
+        self._operation = operation
+        self._where = where
+        self._actor = actor
+        self._timer = threading.Timer(seconds, self._ring)
+        self._timer.daemon = True
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._timer.cancel()
+
+    def _ring(self) -> None:
+        try:
+            transitions.mark_unknown(
+                self._operation,
+                self._where,
+                code=ErrorCode.CALL_OVERDUE,
+                text="The agent did not answer in the time that its longest fork takes.",
+                actor=self._actor,
+            )
+        except (Lost, DatabaseError) as error:
+            log.warning("overdue_call_not_marked", operation_id=str(self._operation.pk), reason=str(error))
+        finally:
+            connections.close_all()
+
+
 def _ask(operation: Operation, adapter: Adapter, request: ForkRequest, reporter: Reporter) -> Outcome | None:
-    """The one native call and what it proved. None: this worker lost the operation before it made the call."""
+    """The one native call and what it proved. None: the adapter stopped because this worker lost the operation."""
     rules = policy(operation.contract)
     try:
         accepted = adapter.fork(request, reporter)

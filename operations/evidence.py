@@ -10,7 +10,7 @@ import uuid
 from typing import Any
 
 import structlog
-from django.db import DatabaseError
+from django.db import DatabaseError, transaction
 
 from forkhost.kit import clock, processes
 from forkhost.kit.leases import Lease
@@ -53,25 +53,28 @@ def leave_late_answer(operation: Operation, dispatch_token: uuid.UUID, outcome: 
 
     Returns None when the token is not the operation's. On a failed operation a made child contradicts.
     """
-    status = (
-        Operation.objects.filter(pk=operation.pk, dispatch_token=dispatch_token)
-        .values_list("status", flat=True)
-        .first()
-    )
-    if status is None:
-        return None
-    contradicts = status == OperationStatus.FAILED and isinstance(outcome, Made)
-    evidence = _keep(
-        operation.pk,
-        EvidenceMethod.LATE_ANSWER,
-        dispatch_token=dispatch_token,
-        contradicts=contradicts,
-        candidates=[_late_candidate(outcome.accepted)] if isinstance(outcome, Made) else [],
-        detail=outcomes.to_json(outcome),
-    )
+    with transaction.atomic():
+        # The lock keeps the state from changing between the look at it and the evidence.
+        current = (
+            Operation.objects.select_for_update(no_key=True)
+            .filter(pk=operation.pk, dispatch_token=dispatch_token)
+            .only("status")
+            .first()
+        )
+        if current is None:
+            return None
+        contradicts = current.status == OperationStatus.FAILED and isinstance(outcome, Made)
+        evidence = _keep(
+            operation.pk,
+            EvidenceMethod.LATE_ANSWER,
+            dispatch_token=dispatch_token,
+            contradicts=contradicts,
+            candidates=[_late_candidate(outcome.accepted)] if isinstance(outcome, Made) else [],
+            detail=outcomes.to_json(outcome),
+        )
+        if contradicts:
+            transitions.contradict(operation.pk, actor=actor, evidence_id=evidence.pk)
     log.warning("late_answer_kept", operation_id=str(operation.pk), evidence=evidence.pk, contradicts=contradicts)
-    if contradicts:
-        transitions.contradict(operation.pk, actor=actor, evidence_id=evidence.pk)
     return evidence
 
 

@@ -80,7 +80,7 @@ def _lapse() -> int:
     """prepared, and its contract does not let it be sent any more: failed, nothing was sent."""
     count = 0
     incarnations: dict[uuid.UUID | None, uuid.UUID | None] = dict(Runner.objects.values_list("pk", "incarnation"))
-    rows = _queued(OperationStatus.PREPARED).filter(lease_token__isnull=True)
+    rows = _queued(OperationStatus.PREPARED).filter(lease_token__isnull=True, dispatch_by__isnull=False)
     for row in _pages(rows):
         lapse = policy(row.contract).lapse(row, incarnations.get(row.runner_id))
         if lapse is None:

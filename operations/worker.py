@@ -5,6 +5,8 @@ It takes what is queued for its own runner, and hosted forks, which need no mach
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import threading
 import time
 from dataclasses import dataclass
@@ -84,10 +86,8 @@ def _sweep() -> None:
 
 def claim_next(runner: Runner, owner: str, lease_seconds: float) -> Lease | None:
     """The next operation that this runner can take further; None when there is none."""
-    queue: QuerySet[Operation] = Operation.objects.filter(
-        queue__in=(str(runner.pk), hosted.QUEUE), status__in=CLAIMABLE
-    )
-    return claim(queue, owner, lease_seconds)
+    rows: QuerySet[Operation] = Operation.objects.filter(queue__in=(str(runner.pk), hosted.QUEUE), status__in=CLAIMABLE)
+    return claim(rows, owner, lease_seconds)
 
 
 class _Hands:
@@ -97,7 +97,8 @@ class _Hands:
         self._runner = runner
         self._pace = pace
         self._owner = f"worker:{runner.name}:{runner.incarnation}"
-        self._wanted = threading.Semaphore(0)
+        # One wish a hand is enough: a busy hand looks for more work by itself.
+        self._wanted: queue.Queue[None] = queue.Queue(maxsize=max(1, pace.parallel))
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(target=self._work, name=f"fork-{number}") for number in range(max(1, pace.parallel))
@@ -111,18 +112,19 @@ class _Hands:
     def __exit__(self, *error: object) -> None:
         self._stopping.set()
         for _ in self._threads:
-            self._wanted.release()
+            self.wake()
         for thread in self._threads:
             thread.join()
 
     def wake(self) -> None:
         """Have one thread look; one that finds work wakes the next."""
-        self._wanted.release()
+        with contextlib.suppress(queue.Full):
+            self._wanted.put_nowait(None)
 
     def _work(self) -> None:
         try:
             while True:
-                self._wanted.acquire()
+                self._wanted.get()
                 while not self._stopping.is_set() and self._take_one():
                     pass
                 if self._stopping.is_set():

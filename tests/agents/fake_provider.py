@@ -56,6 +56,7 @@ DEFAULTS: dict[str, Any] = {
     "confirm": "",
     "bind": "",
     "absence_proves": True,
+    "longest": 60.0,
     # "self": the process that calls adapter.fork; "dead": one that is gone; "none": never reported.
     "process": "self",
     # One step a call, counted from the first call ever; calls beyond it are accepted.
@@ -150,7 +151,7 @@ class FakeAdapter:
             whole_session=True,
             binding_mode=BindingMode(config["binding_mode"]),
             identity_mode=IdentityMode(config["identity_mode"]),
-            longest_fork_seconds=60,
+            longest_fork_seconds=config["longest"],
             reason="" if config["points"] != "unsupported" else "too_old",
             detail="" if config["points"] != "unsupported" else "This version cannot fork.",
         )

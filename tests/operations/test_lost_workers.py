@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 
 import pytest
@@ -98,6 +99,26 @@ def test_a_late_doubt_settles_nothing(world: World) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_call_that_does_not_come_back_is_unknown_and_its_late_answer_settles_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "OVERDUE_SECONDS", 0.2)
+    world.agent.configure(longest=0.0)
+    operation = world.prepare()
+    world.agent.script({"do": "accept", "gate": "inside"})
+    with Sending(world):
+        deadline = time.monotonic() + 20
+        while operation.status != S.UNKNOWN and time.monotonic() < deadline:
+            time.sleep(0.01)
+            operation.refresh_from_db()
+        assert (operation.status, operation.error_code) == (S.UNKNOWN, "call_overdue")
+    assert recovery.sweep().settled == 1
+    world.work(operation)
+    assert operation.status == S.COMMITTED
+    assert len(world.agent.calls) == 1
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_worker_whose_lease_only_ran_out_still_owns_the_operation(world: World) -> None:
     operation = world.prepare()
     world.agent.script({"do": "accept", "gate": "inside"})
@@ -139,7 +160,7 @@ class TestTheGuards:
         self, sent: tuple[Operation, Lease, uuid.UUID]
     ) -> None:
         operation, lease, token = sent
-        reporter = Reporter(operation.pk, lease, token)
+        reporter = Reporter(operation, lease, token, ACTOR)
         reporter.announce("child-1")
         taken_away(operation)
         with pytest.raises(Fenced):
@@ -148,6 +169,9 @@ class TestTheGuards:
             reporter.announce("child-2")
         operation.refresh_from_db()
         assert (operation.process, operation.announced_child_id) == (None, "child-1")
+        late = Evidence.objects.get(operation_id=operation.pk)
+        assert late.detail["child"] == "child-2"
+        assert recovery.sweep().settled == 0
 
     def test_a_fenced_adapter_makes_no_call_and_leaves_no_trace(
         self, world: World, monkeypatch: pytest.MonkeyPatch
