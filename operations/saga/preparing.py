@@ -99,10 +99,13 @@ def _prepare_locked(wanted: Wanted, workspace: Workspace) -> Prepared:
 
 def _lock_source(wanted: Wanted) -> Session:
     """The source with its row locked, so that nothing it is judged by changes until the transaction ends."""
+    # Locked by itself: a locking join loses the row when a rewind that was waited for gave it another log.
+    Session.objects.select_for_update(no_key=True).filter(
+        pk=wanted.source_session_id, workspace_id=wanted.workspace_id
+    ).values_list("pk", flat=True).first()
     source: Session | None = (
         Session.objects.visible_to(wanted.user)
         .select_related("home__runner", "sync", "family", "log")
-        .select_for_update(of=("self",), no_key=True)
         .filter(pk=wanted.source_session_id, workspace_id=wanted.workspace_id)
         .first()
     )

@@ -36,13 +36,8 @@ def lock(session_id: uuid.UUID, *, key: bool = False) -> Session:
     ``key`` locks it for removal. SQLite needs no row lock: the transaction already holds the one write lock.
     Raises :class:`SessionNotFound`. Lock order everywhere: session, log, operation.
     """
-    session = (
-        Session.objects.select_for_update(no_key=not key, of=("self",))
-        .select_related("log")
-        .defer("binding_map")
-        .filter(pk=session_id)
-        .first()
-    )
+    # Without the log: a join would lose the row when a rewind that was waited for gave it another log.
+    session = Session.objects.select_for_update(no_key=not key).defer("binding_map").filter(pk=session_id).first()
     if session is None:
         raise SessionNotFound(f"There is no session {session_id}.")
     found: Session = session
