@@ -78,6 +78,7 @@ def _operation(status: PublicStatus, phase: Phase, **members: Any) -> dict[str, 
         "acceptedAtUnixMs": None,
         "completedAtUnixMs": None,
         "observedAtUnixMs": None,
+        "unknownSinceUnixMs": None,
         **members,
     }
 
@@ -108,6 +109,7 @@ UNKNOWN = _operation(
     },
     calls=1,
     dispatchedAtUnixMs=_PREPARED_AT + 40,
+    unknownSinceUnixMs=_PREPARED_AT + 60_000,
 )
 
 FORK_EXAMPLES = [

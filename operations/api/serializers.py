@@ -52,6 +52,7 @@ class OperationSerializer(Shape):
     acceptedAtUnixMs = serializers.IntegerField(allow_null=True)
     completedAtUnixMs = serializers.IntegerField(allow_null=True)
     observedAtUnixMs = serializers.IntegerField(allow_null=True)
+    unknownSinceUnixMs = serializers.IntegerField(allow_null=True)
 
 
 OperationList = list_of(OperationSerializer, "Operation")

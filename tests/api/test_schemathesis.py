@@ -59,5 +59,5 @@ def test_schemathesis_finds_nothing(
     command = [sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(configuration), "run"]
     command += [str(SCHEMA), "--url", live_server.url, "--max-examples", str(EXAMPLES), "--seed", "1"]
     command += ["--phases", PHASES, "--continue-on-failure", "--warnings", "off"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
