@@ -9,13 +9,13 @@ import pytest
 from tests.real.stack import Agents, Stack, private_agents, running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def agents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agents]:
     with private_agents(tmp_path_factory.mktemp("agents")) as made:
         yield made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory, agents: Agents) -> Iterator[Stack]:
     with running(tmp_path_factory.mktemp("up"), agents) as started:
         yield started

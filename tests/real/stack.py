@@ -136,13 +136,13 @@ class Stack:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def start(self, **environment: str) -> None:
-        """Start it and wait until it serves. ``environment`` adds variables for this start only."""
+    def start(self) -> None:
+        """Start it and wait until it serves."""
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "manage.py", "up", "--bind", "127.0.0.1:0", "--no-open"],
                 cwd=PROJECT,
-                env={**self.environment, **environment},
+                env=self.environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -232,13 +232,14 @@ class Stack:
 
 
 @contextlib.contextmanager
-def running(folder: Path, agents: Agents) -> Iterator[Stack]:
-    """A started and signed-in stack; everything it started is ended with the block."""
+def running(folder: Path, agents: Agents, **environment: str) -> Iterator[Stack]:
+    """A started and signed-in stack, with more ``environment``; everything it started is ended with the block."""
     with own_database(folder) as url:
         stack = Stack(
             {
                 **os.environ,
                 **agents.environment,
+                **environment,
                 "DJANGO_SETTINGS_MODULE": "forkhost.settings",
                 "DATABASE_URL": url,
                 "FORKHOST_DATA": str(folder / "data"),
