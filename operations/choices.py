@@ -137,6 +137,32 @@ class Act(models.TextChoices):
     KEPT_UNKNOWN = "kept_unknown"
     LOOK_AGAIN = "look_again"
     ACKNOWLEDGED = "acknowledged"
+    PROOF_WAITS = "proof_waits"
+    ASSIGNED = "assigned"
+    RELEASED = "released"
+    NOTED = "noted"
+    SEEN = "seen"
+    TORN_REMOVAL_ASKED = "torn_removal_asked"
+    TORN_REMOVED = "torn_removed"
+    TORN_NOT_REMOVED = "torn_not_removed"
+
+
+# How an unknown fork came to its end; the audit row of such an act leaves the state unknown.
+SETTLEMENTS = (Act.ADOPTED, Act.LATE_ANSWER, Act.PROVEN_NOT_CREATED, Act.CONFIRMED_NOT_CREATED)
+
+
+class NotificationKind(models.TextChoices):
+    """What people and webhooks are told about."""
+
+    NEEDS_PERSON = "needs_person"
+    SETTLED = "settled"
+
+
+class Channel(models.TextChoices):
+    """How they are told."""
+
+    EMAIL = "email"
+    WEBHOOK = "webhook"
 
 
 class ErrorCode(models.TextChoices):
@@ -156,3 +182,4 @@ class ErrorCode(models.TextChoices):
     LOCAL_WORK_FAILED = "local_work_failed"
     PROVEN_NOT_CREATED = "proven_not_created"
     CONFIRMED_NOT_CREATED = "confirmed_not_created"
+    TORN_CHILD_REMOVED = "torn_child_removed"

@@ -15,8 +15,10 @@ from forkhost.kit.leases import LeasedRow
 from operations.choices import (
     Act,
     BindingMode,
+    Channel,
     EvidenceMethod,
     IdentityMode,
+    NotificationKind,
     OperationStatus,
     PointType,
 )
@@ -37,6 +39,8 @@ class Operation(LeasedRow):
     ``{"source", "target", "data", "reason"}`` with the child's bindings. ``dispatch_token`` is set once, with the
     dispatching mark, and never again. ``calls`` is 0 until that mark and 1 after. ``version`` counts the acts on this
     row and is the sequence of the newest audit row. ``unknown_since`` is set while the operation is unknown only.
+    ``assigned_to_id`` is the operator who looks after it. ``removal`` is an operator's wish that the runner remove one
+    torn child, ``{"child", "path", "actor"}``, until it was tried.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -90,6 +94,8 @@ class Operation(LeasedRow):
     unknown_since = models.DateTimeField(null=True)
     looks = models.PositiveIntegerField(default=0)
     needs_person = models.BooleanField(default=False)
+    assigned_to_id = models.BigIntegerField(null=True)
+    removal = models.JSONField(null=True)
     warnings = models.JSONField(default=list)
     calls = models.PositiveSmallIntegerField(default=0)
     dispatch_token = models.UUIDField(null=True, unique=True)
@@ -106,6 +112,7 @@ class Operation(LeasedRow):
 
     class Meta(LeasedRow.Meta):
         abstract = False
+        permissions = (("settle_operation", "Can settle forks whose outcome is unknown"),)
         indexes = (
             *LeasedRow.Meta.indexes,
             # The operations list and its cursor.
@@ -183,6 +190,9 @@ class Operation(LeasedRow):
                 name="operation_observed_only_committed", condition=Q(observed_at__isnull=True) | Q(status=S.COMMITTED)
             ),
             models.CheckConstraint(
+                name="operation_removal_only_unknown", condition=Q(removal__isnull=True) | Q(status=S.UNKNOWN)
+            ),
+            models.CheckConstraint(
                 name="operation_target_not_source", condition=~Q(target_session_id=models.F("source_session_id"))
             ),
         )
@@ -227,6 +237,8 @@ class OperationAudit(models.Model):
     class Meta:
         ordering = ("operation_id", "sequence")
         constraints = (models.UniqueConstraint(name="audit_sequence_once", fields=("operation_id", "sequence")),)
+        # The metrics count acts; all they need is in the index.
+        indexes = (models.Index(name="audit_acts", fields=("reason", "from_status", "to_status")),)
 
     def __str__(self) -> str:
         return f"{self.from_status or '-'} -> {self.to_status or '-'} by {self.actor}"
@@ -251,3 +263,47 @@ class Evidence(models.Model):
 
     def __str__(self) -> str:
         return f"{self.method} for {self.operation_id}"
+
+
+class Notification(LeasedRow):
+    """One message to one address about one act on an operation, written in the act's own transaction.
+
+    ``sequence`` is the act's audit row. ``body`` is the exact text that is sent, each time it is tried. ``recipient_id``
+    is a user for email, else 0; a webhook's address and secret are its workspace's when it is sent. The queue is always "": the
+    worker of any runner delivers. Either ``delivered_at``, ``given_up_at`` or ``next_run_at`` is set.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    workspace_id = models.UUIDField()
+    operation_id = models.UUIDField(db_index=True)
+    sequence = models.PositiveIntegerField()
+    kind = models.CharField(max_length=16, choices=NotificationKind)
+    channel = models.CharField(max_length=16, choices=Channel)
+    recipient_id = models.BigIntegerField(default=0)
+    body = models.TextField()
+    created_at = models.DateTimeField()
+    delivered_at = models.DateTimeField(null=True)
+    given_up_at = models.DateTimeField(null=True)
+    error_text = models.TextField(blank=True, default="")
+
+    class Meta(LeasedRow.Meta):
+        abstract = False
+        ordering = ("-created_at",)
+        constraints = (
+            models.UniqueConstraint(
+                name="notification_once", fields=("operation_id", "sequence", "channel", "recipient_id")
+            ),
+            models.CheckConstraint(
+                name="notification_queued_or_over",
+                condition=Q(next_run_at__isnull=False, delivered_at__isnull=True, given_up_at__isnull=True)
+                | Q(next_run_at__isnull=True, delivered_at__isnull=False, given_up_at__isnull=True)
+                | Q(next_run_at__isnull=True, delivered_at__isnull=True, given_up_at__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="notification_has_recipient",
+                condition=Q(channel=Channel.WEBHOOK, recipient_id=0) | (Q(channel=Channel.EMAIL) & ~Q(recipient_id=0)),
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} by {self.channel} about {self.operation_id}"

@@ -15,6 +15,13 @@ class ForkContract(models.TextChoices):
     STRICT = "strict"
 
 
+class Settlement(models.TextChoices):
+    """Whether proof alone may settle an unknown fork of a workspace, or an operator is always asked."""
+
+    AUTOMATIC = "automatic"
+    ASK = "ask"
+
+
 class MemberRole(models.TextChoices):
     """What a member may do; an operator may also settle unknown forks."""
 
@@ -136,3 +143,5 @@ class AuditAction(models.TextChoices):
     ATTACH = "attach"
     CONTRACT_SWITCH = "contract_switch"
     FORKS_SWITCH = "forks_switch"
+    SETTLEMENT_SWITCH = "settlement_switch"
+    WEBHOOK_SET = "webhook_set"

@@ -8,18 +8,25 @@ from django.conf import settings
 from django.db import models
 
 from forkhost.kit.leases import LeasedRow
-from sessions.choices import ForkContract, MemberRole
+from sessions.choices import ForkContract, MemberRole, Settlement
 from sessions.querysets import WorkspaceQuerySet
 
 
 class Workspace(models.Model):
-    """The tenant: members, runners and sessions belong to exactly one."""
+    """The tenant: members, runners and sessions belong to exactly one.
+
+    ``webhook_url`` is told about forks that need a person or were settled; each message is signed with
+    ``webhook_secret``, which has to be readable here and is shown nowhere. Both are set, or neither.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=200)
     slug = models.SlugField(max_length=80, unique=True)
     fork_contract = models.CharField(max_length=16, choices=ForkContract, default=ForkContract.OPTIMISTIC)
     forks_enabled = models.BooleanField(default=True)
+    settlement = models.CharField(max_length=16, choices=Settlement, default=Settlement.AUTOMATIC)
+    webhook_url = models.URLField(max_length=500, blank=True, default="")
+    webhook_secret = models.CharField(max_length=200, blank=True, default="")
     created_at = models.DateTimeField(auto_now_add=True)
 
     objects = WorkspaceQuerySet.as_manager()
@@ -29,6 +36,14 @@ class Workspace(models.Model):
         constraints = (
             models.CheckConstraint(
                 name="workspace_fork_contract_known", condition=models.Q(fork_contract__in=ForkContract.values)
+            ),
+            models.CheckConstraint(
+                name="workspace_settlement_known", condition=models.Q(settlement__in=Settlement.values)
+            ),
+            models.CheckConstraint(
+                name="workspace_webhook_is_signed",
+                condition=models.Q(webhook_url="", webhook_secret="")
+                | (~models.Q(webhook_url="") & ~models.Q(webhook_secret="")),
             ),
         )
 
