@@ -114,6 +114,11 @@ def text_of(payload: Any, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+def list_of(payload: Any, key: str) -> list[Any]:
+    value = payload.get(key) if isinstance(payload, dict) else None
+    return value if isinstance(value, list) else []
+
+
 def model_and_effort(settings: Any) -> tuple[str, str]:
     """The model and the effort that a turn's context or a thread's settings name, "" for what they do not."""
     mode = settings.get("collaboration_mode") if isinstance(settings, dict) else None
@@ -128,7 +133,7 @@ def user_message(record: Record, *, paginated: bool) -> Json | None:
         if item is None:
             return None
         source = item
-        parts = [part for part in item.get("content") or [] if isinstance(part, dict)]
+        parts = [part for part in list_of(item, "content") if isinstance(part, dict)]
         message: Json = {"text": "\n".join(filter(None, (text_of(part, "text") for part in parts)))}
         images = [_image(part) for part in parts if "image" in text_of(part, "type").lower()]
     else:
@@ -136,8 +141,8 @@ def user_message(record: Record, *, paginated: bool) -> Json | None:
             return None
         source = record.payload
         message = {"text": text_of(source, "message")}
-        images = [_image({"url": url}) for url in source.get("images") or []]
-        images += [_image({"path": path}) for path in source.get("local_images") or []]
+        images = [_image({"url": url}) for url in list_of(source, "images")]
+        images += [_image({"path": path}) for path in list_of(source, "local_images")]
     if images:
         message["images"] = images
     client_id = text_of(source, "client_id")
@@ -150,7 +155,7 @@ def agent_message(record: Record, *, paginated: bool) -> Json | None:
         item = _item(record, "AgentMessage")
         if item is None:
             return None
-        text = "".join(text_of(part, "text") for part in item.get("content") or [])
+        text = "".join(text_of(part, "text") for part in list_of(item, "content"))
         phase = text_of(item, "phase")
     else:
         if record.type != "event_msg" or record.kind != "agent_message":

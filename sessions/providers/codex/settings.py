@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from sessions.providers.base import ForkSettings, Json
-from sessions.providers.codex.records import model_and_effort, text_of
+from sessions.providers.codex.records import list_of, model_and_effort, text_of
 
 
 class Sandbox(enum.StrEnum):
@@ -39,7 +39,7 @@ def from_context(payload: Json) -> ForkSettings:
     model, effort = model_and_effort(payload)
     sandbox = payload.get("sandbox_policy")
     if not isinstance(sandbox, dict):
-        roots = [text_of(payload, "cwd"), *(payload.get("runtime_workspace_roots") or [])]
+        roots = [text_of(payload, "cwd"), *list_of(payload, "runtime_workspace_roots")]
         sandbox = _from_profile(payload.get("permission_profile"), [str(root) for root in roots if root])
     return ForkSettings(
         model=model,
@@ -173,11 +173,11 @@ def _from_profile(profile: Any, workspace: list[str]) -> Json:
     files = profile.get("file_system") if kind == "managed" else None
     if not isinstance(files, dict) or files.get("type") != "restricted":
         return {}
-    writes = [entry.get("path") or {} for entry in files.get("entries") or [] if text_of(entry, "access") == "write"]
+    writes = [entry.get("path") for entry in list_of(files, "entries") if text_of(entry, "access") == "write"]
     network = profile.get("network") == "enabled"
     if not writes:
         return {"type": Sandbox.READ_ONLY.value, "network_access": network}
-    special = {text_of(path.get("value"), "kind") for path in writes}
+    special = {text_of(path.get("value"), "kind") for path in writes if isinstance(path, dict)}
     if "root" in special:
         return {}
     return {
