@@ -108,12 +108,14 @@ def _read(path: Path) -> bytes | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):
         return None
-    with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(file.fileno())
+    try:
+        facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_size > LARGEST:
             return None
-        try:
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(LARGEST + 1)
-        except OSError:
-            log.info("picture_unreadable", path=str(path))
-            return None
+    except OSError:
+        log.info("picture_unreadable", path=str(path))
+        return None
+    finally:
+        os.close(descriptor)

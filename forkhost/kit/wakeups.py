@@ -11,6 +11,7 @@ import contextlib
 import os
 import select
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from types import TracebackType
@@ -105,6 +106,9 @@ class Listener:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
+        # Reentrant, because a signal handler may interrupt a wake() of its own thread.
+        self._pipe_lock = threading.RLock()
+        self._closed = False
 
     def _open(self) -> _Source:
         connection = connections[self._using]
@@ -116,9 +120,13 @@ class Listener:
         return _PostgreSQLSource(plain, self._channel)
 
     def wake(self) -> None:
-        """Make a running (or else the next) :meth:`wait` return; safe from another thread and a signal handler."""
-        with contextlib.suppress(BlockingIOError):
-            os.write(self._wake_write, b"\0")
+        """Make a running (or else the next) :meth:`wait` return; safe from another thread and a signal handler.
+
+        Nothing happens once the listener is closed: its descriptors may belong to another file by then.
+        """
+        with self._pipe_lock, contextlib.suppress(BlockingIOError):
+            if not self._closed:
+                os.write(self._wake_write, b"\0")
 
     def wait(self, timeout: float) -> bool:
         """Wait for a wake-up, at most ``timeout`` seconds. True: woken (perhaps for nothing); False: time is up."""
@@ -166,11 +174,13 @@ class Listener:
         self._source = None
 
     def close(self) -> None:
-        """Stop listening; the listener cannot be used again."""
+        """Stop listening; the listener cannot be used again. Closing it twice changes nothing."""
         self._drop_source()
-        for descriptor in (self._wake_read, self._wake_write):
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
+        with self._pipe_lock:
+            if not self._closed:
+                self._closed = True
+                os.close(self._wake_read)
+                os.close(self._wake_write)
 
     def __enter__(self) -> Self:
         return self

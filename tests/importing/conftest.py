@@ -117,6 +117,4 @@ def texts(session: Session) -> list[str]:
 
 def shown(session: Session) -> list[tuple[int, str, int, object]]:
     """Everything that a history says, apart from where it lies."""
-    return [
-        (event.seq, event.kind, event.at_unix_ms, event.payload) for event in history.events(session, limit=10_000)
-    ]
+    return [(event.seq, event.kind, event.at_unix_ms, event.payload) for event in history.events(session, limit=10_000)]

@@ -35,9 +35,7 @@ def test_two_that_look_at_the_same_moment_list_each_session_once(
     assert Family.objects.filter(sessions__isnull=True).count() == 0
 
 
-def test_two_that_read_at_the_same_moment_share_the_transcripts(
-    desk: Desk, told: ToldAdapter, told_home: Home
-) -> None:
+def test_two_that_read_at_the_same_moment_share_the_transcripts(desk: Desk, told: ToldAdapter, told_home: Home) -> None:
     sessions_of(told, told_home).extend(Told(f"s{number}", [*turn(1), *turn(2)]) for number in range(20))
     desk.scan(told_home)
     together([desk.read_all, desk.read_all, desk.read_all])

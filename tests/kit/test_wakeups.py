@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -103,3 +104,14 @@ def test_a_closed_listener_leaves_no_connection_behind(jobs: type[Job], vendor: 
         with psycopg.connect(host=params["host"], user=params["user"], dbname=params["dbname"]) as other:
             left = other.execute("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'").fetchone()
         assert left == (0,)
+
+
+def test_waking_a_closed_listener_touches_no_file_that_was_opened_since(jobs: type[Job], tmp_path: Path) -> None:
+    closed = wakeups.Listener(CHANNEL)
+    closed.close()
+    closed.close()
+    files = [(tmp_path / str(number)).open("wb") for number in range(8)]
+    closed.wake()
+    for file in files:
+        file.close()
+    assert {path.read_bytes() for path in tmp_path.iterdir()} == {b""}
