@@ -110,7 +110,6 @@ def test_an_answer_that_does_not_come_in_time_is_unknown_and_the_process_group_i
 
     assert lost.value.code == "delivery_unknown"
     assert group_is_gone(reporter.process)
-    assert len(adapter.find_children(request_at_two, 0, "").candidates) == 1
 
 
 def test_an_error_that_is_not_listed_as_harmless_is_unknown(
