@@ -61,7 +61,7 @@ class SessionFilterSet(django_filters.FilterSet):  # type: ignore[misc]
 
     def filter_words(self, queryset: SessionQuerySet, name: str, value: str) -> SessionQuerySet:
         """Every word in the title or the first prompt; or the whole text is an id, ours in any case."""
-        return queryset.filter(words_in_session(value) | exact_id(value))
+        return queryset.filter(exact_id(value) if looks_like_id(value) else words_in_session(value) | exact_id(value))
 
     def filter_folder(self, queryset: SessionQuerySet, name: str, value: str) -> SessionQuerySet:
         """That folder or one inside it."""
@@ -81,10 +81,17 @@ def words_in_session(text: str) -> Q:
     return condition
 
 
+def looks_like_id(text: str) -> bool:
+    """Whether the text is UUID-shaped, so that looking for its words would only cost time."""
+    try:
+        parse_id(text.strip())
+    except ValueError:
+        return False
+    return True
+
+
 def exact_id(text: str) -> Q:
     """The session with this id, ours in any case, the provider's byte for byte."""
+    text = text.strip()
     condition = Q(provider_session_id=text)
-    try:
-        return condition | Q(pk=parse_id(text.strip()))
-    except ValueError:
-        return condition
+    return condition | Q(pk=parse_id(text)) if looks_like_id(text) else condition

@@ -73,8 +73,8 @@ def test_sessions_and_search(
 
     few, many = grow(1), grow(4)
     assert many == few
-    # The token, the workspace, the sessions, their lineages, the parents the caller may see; segments and turns.
-    assert max(few) <= 6, few
+    # The token, the workspace, the sessions, their lineages, the parents the caller may see; segments, turns, prompts.
+    assert max(few) <= 7, few
 
 
 def test_turns_and_events(
