@@ -60,7 +60,9 @@ def test_what_is_served_is_what_is_committed(document: dict[str, Any]) -> None:
 
 def test_every_operation_has_a_name_of_its_own(document: dict[str, Any]) -> None:
     assert document["openapi"] == "3.1.1"
-    assert sorted(operation["operationId"] for operation in described(document)) == sorted(OPERATIONS)
+    names = [operation["operationId"] for operation in described(document)]
+    assert len(names) == len(set(names))
+    assert set(names) >= OPERATIONS, "a name that clients call is gone"
 
 
 def test_every_failure_is_the_one_problem(document: dict[str, Any]) -> None:
