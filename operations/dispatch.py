@@ -14,7 +14,6 @@ from forkhost.kit.leases import Lease, LeaseKeeper
 from operations import evidence, handover, materialising, outcomes
 from operations.choices import ErrorCode, OperationStatus
 from operations.contracts import Policy, policy
-from operations.crashpoints import CrashPoint, crash_point
 from operations.models import Operation
 from operations.outcomes import Doubt, Made, NotMade, Outcome
 from operations.saga import transitions
@@ -30,6 +29,7 @@ from sessions.providers.base import (
     ProcessIdentity,
     ProviderError,
 )
+from sessions.providers.crashpoints import CrashPoint, crash_point
 from sessions.providers.registry import UnknownProvider
 from sessions.store import Snapshot
 

@@ -152,6 +152,8 @@ def look_up(operation: Operation, lease: Lease, actor: str) -> None:
         request = handover.fork_request(
             operation, materialising.attestation_of(operation, adapter), require_prefix=rules.require_prefix
         )
+        # Asked before looking: a caller that makes the child after the look and then dies would prove a wrong absence.
+        dead = caller_is_dead(operation)
         search = adapter.find_children(request, _since_ms(operation), operation.announced_child_id)
     except (ProviderError, UnknownProvider) as error:
         _stay(operation, where, _keep_failure(operation, str(error)), actor)
@@ -162,7 +164,6 @@ def look_up(operation: Operation, lease: Lease, actor: str) -> None:
         log.exception("look_up_failed")
         _stay(operation, where, _keep_failure(operation, f"{type(error).__name__}: {error}"), actor)
         return
-    dead = caller_is_dead(operation)
     verified = _verify(operation, adapter, request, search)
     evidence = _keep(
         operation.pk,

@@ -14,7 +14,6 @@ from forkhost.kit.leases import Lease
 from operations import handover, hosted
 from operations.choices import BindingMode, ErrorCode
 from operations.contracts import policy
-from operations.crashpoints import CrashPoint, crash_point
 from operations.models import Operation
 from operations.saga import transitions
 from operations.saga.moves import Lost
@@ -24,6 +23,7 @@ from sessions.api.projections import session_json
 from sessions.errors import StoreError
 from sessions.models import Family, Home, Session
 from sessions.providers.base import Adapter, Attestation, ForkAccepted, ForkRequest, Json, ProviderError
+from sessions.providers.crashpoints import CrashPoint, crash_point
 from sessions.store import Snapshot
 
 log = structlog.get_logger(__name__)

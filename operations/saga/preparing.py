@@ -12,7 +12,6 @@ from forkhost.kit import clock, wakeups
 from operations import eligibility, handover
 from operations.choices import Act, OperationStatus
 from operations.contracts import Policy, fenced, policy
-from operations.crashpoints import CrashPoint, crash_point
 from operations.models import Operation, RequestAlias
 from operations.points import PointRefused, ResolvedPoint, resolve
 from operations.requests import HASH_VERSION, Prepared, PrepareRequest, Refused, Wanted, normalise
@@ -21,6 +20,7 @@ from sessions import identities, store, syncing, titles
 from sessions.capabilities import Reason
 from sessions.errors import SessionAlreadyExists
 from sessions.models import Session, Workspace
+from sessions.providers.crashpoints import CrashPoint, crash_point
 from sessions.store import Snapshot
 from sessions.store.forking import refuse_taken
 

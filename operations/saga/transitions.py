@@ -16,13 +16,13 @@ from forkhost.kit.leases import Lease
 from operations import handover
 from operations.choices import Act, ErrorCode, OperationStatus
 from operations.contracts import policy
-from operations.crashpoints import CrashPoint, crash_point
 from operations.models import Operation
 from operations.saga.moves import ERROR_TEXT_LIMIT, FREE, Lost, act
 from operations.schedule import first_look
 from sessions import payloads, store
 from sessions.models import Session
 from sessions.providers.base import ForkAccepted, ProcessIdentity
+from sessions.providers.crashpoints import CrashPoint, crash_point
 from sessions.store import Snapshot
 
 S = OperationStatus

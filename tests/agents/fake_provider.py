@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from forkhost.kit import processes
-from operations.crashpoints import CrashPoint, crash_point
 from sessions.providers.base import (
     Attestation,
     BindingMode,
@@ -44,6 +43,7 @@ from sessions.providers.base import (
     Unknown,
     Unreadable,
 )
+from sessions.providers.crashpoints import CrashPoint, crash_point
 
 PROVIDER = "fake"
 

@@ -15,9 +15,9 @@ import pytest
 
 from operations import recovery, saga
 from operations.choices import OperationStatus
-from operations.crashpoints import VARIABLE, CrashPoint
 from operations.models import Operation, OperationAudit, RequestAlias
 from sessions.models import Session
+from sessions.providers.crashpoints import VARIABLE, CrashPoint
 from tests.operations.support import World, acts
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from forkhost.demo.codex_home import run_thread
-from operations.crashpoints import VARIABLE, CrashPoint
 from sessions.providers.codex.executable import OVERRIDE
+from sessions.providers.crashpoints import VARIABLE, CrashPoint
 from tests.codex.troublemaker import Trouble, make_troublemaker
 from tests.real.stack import Agents, Stack, eventually, running
 

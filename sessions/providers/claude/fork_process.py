@@ -28,6 +28,7 @@ from typing import Any
 
 from sessions.providers.claude import sdk
 from sessions.providers.claude.local_store import LocalAtomicStore, TitleStore
+from sessions.providers.crashpoints import CrashPoint, crash_point
 
 
 class _Stopped(Exception):
@@ -91,6 +92,7 @@ def _fork(pipes: _Pipes, module: Any, order: dict[str, Any]) -> bool:
         made = target is not None and os.path.lexists(target)
         pipes.say("unclear" if made else "refused", reason=_reason(error), message=str(error) or type(error).__name__)
         return False
+    crash_point(CrashPoint.AGENT_WROTE_CHILD)
     order["child"] = child_id
     pipes.say("made", child=child_id)
     return True

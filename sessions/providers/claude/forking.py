@@ -30,6 +30,7 @@ from sessions.providers.base import (
 from sessions.providers.claude import evidence
 from sessions.providers.claude.attestation import runtime
 from sessions.providers.claude.registry_files import process_started_at
+from sessions.providers.crashpoints import CrashPoint, crash_point, handed_on
 
 READY_SECONDS = 60.0
 TITLE_SECONDS = 20.0
@@ -57,7 +58,7 @@ class _Process:
         self._process = subprocess.Popen(
             list(started_with.argv),
             cwd=started_with.cwd,
-            env=dict(started_with.environment),
+            env={**started_with.environment, **handed_on()},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -165,6 +166,7 @@ def _call(process: _Process, request: ForkRequest, source: Path, checkpoint: str
     reporter.announce(child_id)
     try:
         process.say({"go": True})
+        crash_point(CrashPoint.DURING_CALL)
         answer = process.hear(request.attestation.longest_fork_seconds)
     except _Silence:
         dead = process.stop()
@@ -180,6 +182,7 @@ def _call(process: _Process, request: ForkRequest, source: Path, checkpoint: str
     if answer.get("event") != "made" or answer.get("child") != child_id:
         detail = f"The fork ended unclearly: {answer.get('message') or 'an unexpected answer'}."
         raise Unknown("fork_unclear", detail, child_provider_session_id=child_id)
+    crash_point(CrashPoint.AFTER_CHILD_MADE)
     return child_id
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sessions.providers.claude.transcripts import chain_uuid, iter_lines, parse
+from sessions.providers.crashpoints import CrashPoint, crash_point
 
 CHUNK_BYTES = 1024 * 1024
 FILE_MODE = 0o600
@@ -129,6 +130,7 @@ def create_whole(target: Path, lines: Iterable[bytes]) -> None:
         descriptor, name = _open_unnamed(target)
         try:
             _write_all(descriptor, lines)
+            crash_point(CrashPoint.AGENT_WRITES_CHILD)
             os.fsync(descriptor)
             if name is None:
                 # Links are followed only when a folder is given by descriptor; without one, link(2) takes /proc's own.

@@ -160,9 +160,16 @@ class AppServer:
         Raises :class:`RpcError` for an error reply, :class:`AppServerClosed` and :class:`AppServerTimeout` otherwise;
         their ``sent`` is false only when not one byte was taken by the process.
         """
+        return self.answer(self.send(method, params, deadline), deadline)
+
+    def send(self, method: str, params: Json, deadline: float) -> int:
+        """Send one request; its number, for :meth:`answer`. Raises as :meth:`request` does."""
         self._next_id += 1
-        number = self._next_id
-        self._write({"id": number, "method": method, "params": params}, deadline)
+        self._write({"id": self._next_id, "method": method, "params": params}, deadline)
+        return self._next_id
+
+    def answer(self, number: int, deadline: float) -> Json:
+        """Wait for the reply to a request that was sent. Raises as :meth:`request` does."""
         while True:
             message = self.receive(deadline)
             if "method" in message:

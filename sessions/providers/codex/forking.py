@@ -31,6 +31,7 @@ from sessions.providers.codex.executable import find_executable
 from sessions.providers.codex.lineage import locate
 from sessions.providers.codex.records import text_of
 from sessions.providers.codex.rollouts import read_meta
+from sessions.providers.crashpoints import CrashPoint, crash_point
 
 PAGE = 100
 FOLLOW_UP_SECONDS = 10.0
@@ -75,7 +76,9 @@ def _call(server: AppServer, request: ForkRequest) -> Json:
     """The one mutating request."""
     deadline = time.monotonic() + request.attestation.longest_fork_seconds
     try:
-        return server.request("thread/fork", parameters(request), deadline)
+        number = server.send("thread/fork", parameters(request), deadline)
+        crash_point(CrashPoint.DURING_CALL)
+        reply = server.answer(number, deadline)
     except RpcError as error:
         code = reasons.nothing_made(error.message)
         if code:
@@ -86,6 +89,8 @@ def _call(server: AppServer, request: ForkRequest) -> Json:
         if not error.sent:
             raise NotStarted(reasons.NOT_SENT, f"The request did not reach codex: {error}.") from error
         raise Unknown(reasons.DELIVERY_UNKNOWN, f"The answer of codex was not received: {error}.") from error
+    crash_point(CrashPoint.AFTER_CHILD_MADE)
+    return reply
 
 
 def parameters(request: ForkRequest) -> Json:
