@@ -99,20 +99,19 @@ def plan(source: Session, point: ForkPoint, user: User) -> Plan:
 
 
 def _resolved(source: Session, point: ForkPoint) -> tuple[ResolvedPoint | None, str]:
-    if not source.workspace.forks_enabled:
-        return None, "New forks are switched off in this workspace."
     capability = session_capability(source)
-    if not capability.fork:
-        return None, capability.sentence
+    refusal = capability.sentence if not capability.fork else ""
+    if not source.workspace.forks_enabled:
+        refusal = "New forks are switched off in this workspace."
     try:
         resolved = resolve(source, point)
     except PointRefused as refused:
-        return None, refused.sentence
-    if resolved.turn is not None:
+        return None, refusal or refused.sentence
+    if resolved.turn is not None and not refusal:
         able = turn_capability(source, resolved.turn, capability)
         if not able.forkable:
             return resolved, able.sentence
-    return resolved, ""
+    return resolved, refusal
 
 
 def _at_same_point(source: Session, resolved: ResolvedPoint, user: User) -> list[Operation]:

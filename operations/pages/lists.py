@@ -6,7 +6,7 @@ import uuid
 from typing import cast
 
 from django.contrib.auth.models import User
-from django.db.models import Q
+from django.db.models import Q, Subquery
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
@@ -38,8 +38,9 @@ def operation_list(request: HttpRequest) -> HttpResponse:
         operations = operations.filter(status__in=TABS[state][1])
     before = _anchor(request)
     if before is not None:
-        earlier = Q(prepared_at__lt=before.prepared_at) | Q(prepared_at=before.prepared_at, pk__lt=before.pk)
-        operations = operations.filter(prepared_at__lte=before.prepared_at).filter(earlier)
+        # The database compares its own values: SQLite's clock writes fewer digits than Python would compare with.
+        at = Subquery(Operation.objects.filter(pk=before.pk).values("prepared_at")[:1])
+        operations = operations.filter(Q(prepared_at__lt=at) | Q(prepared_at=at, pk__lt=before.pk))
     found = list(operations.order_by("-prepared_at", "-id").defer("snapshot", "result_session")[: PAGE_SIZE + 1])
     shown = found[:PAGE_SIZE]
     children = children_of(shown, user)

@@ -132,7 +132,7 @@ def nothing_created(operation: Operation) -> str:
         return "an operator confirmed that nothing was created"
     if operation.error_code == ErrorCode.PROVEN_NOT_CREATED:
         return "it was proven that nothing was created"
-    return "the agent refused, and nothing was created"
+    return "it is certain that nothing was created"
 
 
 def runner_away(operation: Operation) -> Runner | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from operations.pages import asking, following, lists
+from operations.pages.receipt import receipt
 
 app_name = "operations"
 
@@ -13,6 +14,7 @@ urlpatterns = [
     path("forks/", lists.operation_list, name="operations"),
     path("forks/<uuid:operation_id>/", following.operation_detail, name="operation"),
     path("forks/<uuid:operation_id>/open/", following.open_fork, name="open"),
+    path("forks/<uuid:operation_id>/receipt/", receipt, name="receipt"),
     path("forks/<uuid:operation_id>/mark/", following.operation_mark, name="mark"),
     path("compare/", lists.compare, name="compare"),
     path("runners/", lists.runner_list, name="runners"),

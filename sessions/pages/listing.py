@@ -19,6 +19,7 @@ from sessions.capabilities import Capability, session_capability
 from sessions.choices import Activity, SyncState
 from sessions.filters import SessionFilterSet
 from sessions.models import Lineage, Session, SessionSync, Workspace
+from sessions.payloads import plain
 from sessions.providers import registry
 from sessions.querysets import SessionQuerySet
 
@@ -86,7 +87,7 @@ def listing(user: User, query: QueryDict) -> Listing:
     sessions = sessions[:PAGE_SIZE]
     recent = list(everything.order_by("-updated_at_unix_ms", "-id").values_list("provider", "cwd")[:RECENT_FOR_CHOICES])
     return Listing(
-        _rows(sessions, query.get("q", "").strip()),
+        _rows(sessions, plain(query.get("q", "")).strip()),
         _encode(sessions[-1]) if more else "",
         cursor is not None,
         any(query.get(name, "").strip() for name in ("q", "provider", "cwd", "state")),
@@ -102,11 +103,11 @@ def _chosen(workspaces: Sequence[Workspace], wanted: str) -> Workspace | None:
 
 
 def _narrow(sessions: SessionQuerySet, workspace: Workspace, user: User, query: QueryDict) -> SessionQuerySet:
-    words = query.get("q", "").strip()
+    words = plain(query.get("q", "")).strip()
     if words:
         sessions = search.matching(user, words).filter(workspace=workspace)
     data: MultiValueDict[str, str] = MultiValueDict(
-        {name: [query[name]] for name in ("provider", "cwd") if query.get(name)}
+        {name: [plain(query[name])] for name in ("provider", "cwd") if query.get(name)}
     )
     found = SessionFilterSet(data, queryset=sessions)
     if found.is_valid():

@@ -9,6 +9,7 @@ that several processes share one.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -212,10 +213,26 @@ class FakeAdapter:
                 continue
             exact = child.get("marker") == request.marker or (announced_id and child["id"] == announced_id)
             strength = MatchStrength.EXACT if exact else MatchStrength.LIKELY
-            if not exact and (child.get("marker") or child["createdAt"] < since_ms):
+            if not exact and (child.get("marker") or not _may_be(request, child, since_ms)):
                 continue
-            candidates.append(Candidate(child["id"], strength, child["complete"], child["createdAt"], None))
+            path = agent.folder / "children" / f"{child['id']}.json"
+            torn = exact and not child["complete"]
+            facts = _comparison(request, child, since_ms)
+            candidates.append(
+                Candidate(child["id"], strength, child["complete"], child["createdAt"], path, facts, torn)
+            )
         return ChildSearch("folder", candidates, absence_proves=agent.config["absence_proves"])
+
+    def remove_torn(self, request: ForkRequest, candidate: Candidate) -> Json:
+        agent = FakeProvider(request.source.home.path)
+        path = agent.folder / "children" / f"{candidate.provider_session_id}.json"
+        child = json.loads(path.read_text())
+        if child["complete"] or child.get("marker") != request.marker:
+            raise Rejected("not_torn", "It is not a torn child of this fork.")
+        content = path.read_bytes()
+        path.unlink()
+        digest = hashlib.sha256(content).hexdigest()
+        return {"childProviderSessionId": child["id"], "path": str(path), "bytes": len(content), "sha256": digest}
 
     def bind(self, request: ForkRequest, accepted: ForkAccepted, target: HomeRef) -> Json:
         agent = FakeProvider(target.path)
@@ -225,6 +242,20 @@ class FakeAdapter:
 
     def resume_command(self, ref: SessionRef) -> str:
         return f"fake resume {ref.provider_session_id}"
+
+
+def _comparison(request: ForkRequest, child: dict[str, Any], since_ms: int) -> Json:
+    """What a search without ids or marks goes by: the parent, the time, the cut and the content."""
+    return {
+        "parent": child["source"] == request.source.provider_session_id,
+        "inWindow": child["createdAt"] >= since_ms,
+        "cut": child["turn"] == request.turn.binding.provider_turn_id,
+        "content": child.get("content", "") in ("", "source"),
+    }
+
+
+def _may_be(request: ForkRequest, child: dict[str, Any], since_ms: int) -> bool:
+    return all(_comparison(request, child, since_ms).values())
 
 
 def _record_call(agent: FakeProvider, request: ForkRequest) -> int:

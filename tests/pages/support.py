@@ -9,7 +9,6 @@ from typing import Any
 
 from django.urls import reverse
 
-
 BLOCKS = frozenset({"article", "dd", "details", "div", "dt", "h1", "h2", "h3", "h4", "li", "p", "pre", "summary", "td"})
 
 
