@@ -107,13 +107,11 @@ class ForkView(OperationApiView):
         `request_conflict`. An answer that was lost is found again by sending the same request.
         """
         known_parameters(request)
-        user = caller(request)
-        workspace_for(user, workspace_id)
         body = body_of(request, ForkBody)
         prepared = saga.prepare(
             PrepareRequest(
                 workspace_id=workspace_id,
-                user=user,
+                user=caller(request),
                 source_session_id=agent_session_id,
                 request_id=body["requestId"],
                 target_session_id=body["targetAgentSessionId"],
