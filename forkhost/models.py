@@ -11,13 +11,16 @@ import hashlib
 import secrets
 from collections.abc import Iterable
 
+import structlog
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db import models
+from django.db import OperationalError, models
 from django.db.models import Q
 
 from forkhost.kit import clock
 from forkhost.kit.scopes import ALL_SCOPES, Scope, parse_scopes
+
+log = structlog.get_logger(__name__)
 
 TOKEN_PREFIX = "fh_"  # noqa: S105  the visible start of every token, not a secret
 VISIBLE_CHARACTERS = 10
@@ -100,8 +103,13 @@ class ApiToken(models.Model):
         return scope.value in self.scopes
 
     def _note_use(self, now: dt.datetime) -> None:
-        if self.last_used_at is None or now - self.last_used_at >= LAST_USED_PRECISION:
+        if self.last_used_at is not None and now - self.last_used_at < LAST_USED_PRECISION:
+            return
+        try:
             type(self).objects.filter(pk=self.pk).update(last_used_at=now)
+        except OperationalError as error:
+            # A database that is busy writing must not keep anybody from reading.
+            log.warning("token_use_not_noted", token=self.prefix, error=str(error))
 
 
 class SignInLink(models.Model):

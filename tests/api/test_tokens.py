@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from django.core import serializers
+from django.db import OperationalError
+from django.db.models import QuerySet
 from django.test.utils import CaptureQueriesContext
 
 from forkhost.kit.scopes import Scope
@@ -82,6 +84,15 @@ def test_use_is_noted_at_most_every_five_minutes(people: People, held_clock: Hel
     held_clock.advance(1)
     ApiToken.redeem(secret)
     assert ApiToken.objects.get().last_used_at == held_clock.at
+
+
+def test_a_busy_database_keeps_nobody_out(people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+    def busy(*args: object, **more: object) -> int:
+        raise OperationalError("database is locked")
+
+    secret = ApiToken.issue(people.member)
+    monkeypatch.setattr(QuerySet, "update", busy)
+    assert ApiToken.redeem(secret) is not None
 
 
 def test_a_sign_in_link_works_once(people: People) -> None:
