@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
@@ -33,6 +33,8 @@ SQLITE_PRAGMAS = (
     "PRAGMA mmap_size=134217728",
 )
 SQLITE_BUSY_SECONDS = 10
+
+_MAIL_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
 
 
 def default_data_dir(environ: Mapping[str, str]) -> Path:
@@ -104,6 +106,32 @@ def public_url(value: str) -> tuple[str, str, bool]:
     shown = f"[{host}]" if ":" in host else host
     origin = f"{parts.scheme}://{shown}" + (f":{port}" if port else "")
     return origin, shown, parts.scheme == "https"
+
+
+def email(url: str) -> dict[str, Any]:
+    """Django's ``EMAIL_*`` settings from ``smtp://user:password@host:port``; empty when ``url`` is empty.
+
+    ``smtp+tls`` upgrades the connection with STARTTLS, ``smtps`` encrypts it from the start. User and password are
+    percent-encoded.
+    """
+    if not url:
+        return {}
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise ImproperlyConfigured("FORKHOST_EMAIL_URL is not a URL.") from error
+    if parts.scheme not in _MAIL_PORTS or not host or parts.path.strip("/") or parts.query:
+        raise ImproperlyConfigured("FORKHOST_EMAIL_URL has to look like smtp+tls://user:password@mail.example.com:587.")
+    return {
+        "EMAIL_HOST": host,
+        "EMAIL_PORT": port or _MAIL_PORTS[parts.scheme],
+        "EMAIL_HOST_USER": unquote(parts.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
+        "EMAIL_USE_TLS": parts.scheme == "smtp+tls",
+        "EMAIL_USE_SSL": parts.scheme == "smtps",
+        "EMAIL_TIMEOUT": 10,
+    }
 
 
 def database(url: str | None, folder: Path, *, pool: bool) -> dict[str, Any]:

@@ -5,10 +5,12 @@
 ``FORKHOST_PUBLIC_URL``     the origin browsers use; https turns every secure setting on
 ``FORKHOST_ALLOWED_HOSTS``  further host names, separated by commas
 ``FORKHOST_SECRET_KEY``     default: generated once into the data folder
+``FORKHOST_EMAIL_URL``      ``smtp+tls://user:password@host:587``; without it nobody is told by email
+``FORKHOST_EMAIL_FROM``     whom mails come from
 ``FORKHOST_DB_POOL``        psycopg's connection pool instead of one connection a thread
 ``FORKHOST_DEBUG``, ``FORKHOST_LOG_LEVEL``, ``FORKHOST_LOG_FORMAT`` (``json`` or ``console``)
 
-``DATABASE_URL`` and ``FORKHOST_SECRET_KEY`` may be given as files (``DATABASE_URL_FILE``, ...).
+``DATABASE_URL``, ``FORKHOST_SECRET_KEY`` and ``FORKHOST_EMAIL_URL`` may be given as files (``DATABASE_URL_FILE``, ...).
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ try:
     _pool = env.bool("FORKHOST_DB_POOL", False)
     _database_url = env.str("DATABASE_URL", None)
     _secret_key = env.str("FORKHOST_SECRET_KEY", None)
+    _email_url = env.str("FORKHOST_EMAIL_URL", "")
+    DEFAULT_FROM_EMAIL = env.str("FORKHOST_EMAIL_FROM", "forkhost@localhost")
 except EnvError as error:
     raise ImproperlyConfigured(f"The environment is not understood: {error}") from error
 if LOG_LEVEL not in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"):
@@ -111,6 +115,9 @@ TEMPLATES = [
 DATABASES = {"default": configuration.database(_database_url, FORKHOST_DATA, pool=_pool)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
+FORKHOST_EMAIL = bool(_email_url)
+globals().update(configuration.email(_email_url))
+
 LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
@@ -145,6 +152,8 @@ SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 if _https:
     SECURE_SSL_REDIRECT = True
+    # Prometheus on this machine asks the server itself, past the proxy that ends TLS.
+    SECURE_REDIRECT_EXEMPT = [r"^metrics$"]
     # The server listens on loopback behind the proxy that ends TLS; that proxy has to set or strip this header.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_HSTS_SECONDS = 365 * 24 * 3600
@@ -194,6 +203,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "ClaimKind": "sessions.choices.ClaimKind",
         "EventKind": "sessions.choices.EventKind",
+        "ForkContract": "sessions.choices.ForkContract",
         "InteractionKind": "sessions.choices.InteractionKind",
         "InteractionState": "sessions.choices.InteractionState",
         "OperationPhase": "operations.choices.Phase",

@@ -25,6 +25,7 @@ from sessions.providers.base import (
     Attestation,
     Fenced,
     ForkRequest,
+    Json,
     PointSupport,
     ProcessIdentity,
     ProviderError,
@@ -106,7 +107,7 @@ def _send(operation: Operation, lease: Lease, actor: str) -> None:
             operation, S.PREPARED, {"lease_token": lease.token}, code=stop.code, text=stop.text, actor=actor
         )
         return
-    token = transitions.mark_dispatching(operation, lease, actor)
+    token = transitions.mark_dispatching(operation, lease, actor, proof=_proof(request))
     operation.refresh_from_db()
     _call(operation, lease, token, adapter, request, actor)
 
@@ -137,6 +138,19 @@ def _ready(operation: Operation, rules: Policy) -> tuple[Adapter, ForkRequest]:
         log.exception("adapter_failed_before_dispatch")
         raise _Stop(ErrorCode.ADAPTER_FAILED, f"The adapter failed before it sent anything: {error}") from error
     return adapter, request
+
+
+def _proof(request: ForkRequest) -> Json:
+    """What was proven about runtime and turn before the mark, as the audit keeps it."""
+    attestation = request.attestation
+    return {
+        "proof": {
+            "driver": f"{attestation.driver_kind} {attestation.driver_version}".strip(),
+            "executable": attestation.executable,
+            "fingerprint": attestation.fingerprint,
+            "turnConfirmed": request.turn.binding.provider_turn_id,
+        }
+    }
 
 
 def _attested(operation: Operation, adapter: Adapter) -> Attestation:

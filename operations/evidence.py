@@ -1,7 +1,7 @@
 """Reading, never writing: what a provider shows about a fork whose outcome is unknown, and what follows from it.
 
 Automatic settlement needs one exact, complete and verified child, or the proof that there is none. Everything else is
-kept for a person.
+kept for a person, and so is proof in a workspace that is always asked.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from django.db import DatabaseError, transaction
 from forkhost.kit import clock, processes
 from forkhost.kit.leases import Lease
 from operations import handover, materialising, outcomes
-from operations.choices import Act, ErrorCode, EvidenceMethod, OperationStatus
+from operations.choices import Act, ErrorCode, EvidenceMethod, IdentityMode, OperationStatus
 from operations.contracts import policy
-from operations.models import Evidence, Operation
+from operations.models import Evidence, Operation, OperationAudit
 from operations.outcomes import Made, NotMade, Outcome
 from operations.saga import transitions
 from operations.saga.moves import Lost
 from operations.schedule import next_look
 from sessions import payloads
+from sessions.choices import Settlement
+from sessions.models import Workspace
 from sessions.providers.base import (
     Adapter,
     Candidate,
@@ -86,6 +88,9 @@ def settle_late_answer(operation: Operation, actor: str) -> bool:
         outcome = outcomes.from_json(evidence.detail)
         where = {"version": operation.version}
         try:
+            if isinstance(outcome, Made | NotMade) and not settles_by_itself(operation):
+                _let_proof_wait(operation, where, evidence, actor)
+                continue
             if isinstance(outcome, Made):
                 _adopt(operation, where, outcome.accepted, Act.LATE_ANSWER, actor, evidence.pk)
             elif isinstance(outcome, NotMade):
@@ -106,6 +111,27 @@ def settle_late_answer(operation: Operation, actor: str) -> bool:
             continue
         return True
     return False
+
+
+def settles_by_itself(operation: Operation) -> bool:
+    """Whether proof alone settles forks of this workspace."""
+    settlement = Workspace.objects.filter(pk=operation.workspace_id).values_list("settlement", flat=True).first()
+    return settlement == Settlement.AUTOMATIC
+
+
+def _let_proof_wait(operation: Operation, where: dict[str, Any], evidence: Evidence, actor: str) -> None:
+    """Ask for a person, once for each piece of evidence. Raises Lost."""
+    asked = OperationAudit.objects.filter(operation_id=operation.pk, reason=Act.PROOF_WAITS)
+    if any(row.detail.get("evidence") == evidence.pk for row in asked):
+        return
+    transitions.note_lookup(
+        operation,
+        where,
+        {"next_run_at": None, "needs_person": True},
+        actor=actor,
+        evidence_id=evidence.pk,
+        why=Act.PROOF_WAITS,
+    )
 
 
 def hand_over_finding(operation: Operation, child_id: str, reason: str) -> None:
@@ -155,10 +181,12 @@ def look_up(operation: Operation, lease: Lease, actor: str) -> None:
         # Asked before looking: a caller that makes the child after the look and then dies would prove a wrong absence.
         dead = caller_is_dead(operation)
         search = adapter.find_children(request, _since_ms(operation), operation.announced_child_id)
+        if operation.removal is not None:
+            search = _remove_torn(operation, where, adapter, request, search, dead, actor)
     except (ProviderError, UnknownProvider) as error:
         _stay(operation, where, _keep_failure(operation, str(error)), actor)
         return
-    except DatabaseError:
+    except (DatabaseError, Lost):
         raise
     except Exception as error:
         log.exception("look_up_failed")
@@ -191,6 +219,47 @@ def caller_is_dead(operation: Operation) -> bool:
     return processes.is_dead(handover.process_from_json(operation.process))
 
 
+def _remove_torn(
+    operation: Operation,
+    where: dict[str, Any],
+    adapter: Adapter,
+    request: ForkRequest,
+    search: ChildSearch,
+    dead: bool,
+    actor: str,
+) -> ChildSearch:
+    """Try once what an operator asked for, keep what came of it, and look again. Raises Lost, ProviderError."""
+    wish = operation.removal or {}
+    found = [each for each in search.candidates if each.provider_session_id == wish["child"] and each.torn]
+    removed: Json | None = None
+    problem = ""
+    if not dead:
+        problem = "The process that made the call still runs, so the child may not be torn yet."
+    elif len(found) != 1 or str(found[0].path or "") != wish["path"]:
+        problem = "This child is not there, or is not torn any more."
+    else:
+        try:
+            removed = adapter.remove_torn(request, found[0])
+        except ProviderError as error:
+            problem = error.message
+    kept = _keep(
+        operation.pk,
+        EvidenceMethod.OPERATOR,
+        dispatch_token=operation.dispatch_token,
+        detail={"wish": wish, "removed": removed, "problem": problem},
+    )
+    transitions.end_removal(
+        operation, where, removed=removed is not None, actor=actor, detail={"evidence": kept.pk, **wish}
+    )
+    log.warning("torn_child", operation_id=str(operation.pk), child=wish["child"], removed=removed, problem=problem)
+    return adapter.find_children(request, _since_ms(operation), operation.announced_child_id)
+
+
+def _removed_children(operation: Operation) -> set[str]:
+    rows = Evidence.objects.filter(operation_id=operation.pk, method=EvidenceMethod.OPERATOR)
+    return {row.detail["removed"]["childProviderSessionId"] for row in rows if row.detail.get("removed")}
+
+
 def _conclude(
     operation: Operation,
     where: dict[str, Any],
@@ -200,40 +269,72 @@ def _conclude(
     evidence: Evidence,
     actor: str,
 ) -> None:
-    exact = [candidate for candidate in search.candidates if candidate.strength is MatchStrength.EXACT]
-    # A wrong child was seen and refused once; only a person may think otherwise.
-    adoptable = operation.error_code != ErrorCode.WRONG_CHILD
-    if adoptable and len(exact) == 1 and exact[0].complete and exact[0].provider_session_id in verified:
+    child = _proven_child(operation, search, verified)
+    removed = _removed_children(operation)
+    absent = _proven_absent(operation, search, removed) and dead
+    if (child or absent) and not settles_by_itself(operation):
+        _stay(operation, where, evidence, actor, proof=True)
+        return
+    if child is not None:
         try:
-            _adopt(operation, where, verified[exact[0].provider_session_id], Act.ADOPTED, actor, evidence.pk)
+            _adopt(operation, where, child, Act.ADOPTED, actor, evidence.pk)
         except transitions.ChildTaken:
             log.warning("found_child_taken", operation_id=str(operation.pk))
         else:
             return
-    seen = [candidate for candidate in search.candidates if candidate.strength is not MatchStrength.NONE]
-    if not seen and not operation.child_provider_session_id and search.absence_proves and dead:
-        transitions.fail(
-            operation,
-            OperationStatus.UNKNOWN,
-            where,
-            code=ErrorCode.PROVEN_NOT_CREATED,
-            text="The agent's own records prove that it did not make the fork.",
-            actor=actor,
-            why=Act.PROVEN_NOT_CREATED,
-            detail={"evidence": evidence.pk},
-        )
+    if absent:
+        _fail_as_absent(operation, where, evidence, removed, actor)
         return
     _stay(operation, where, evidence, actor)
 
 
-def _stay(operation: Operation, where: dict[str, Any], evidence: Evidence, actor: str) -> None:
-    again = next_look(operation.dispatched_at)
+def _proven_child(operation: Operation, search: ChildSearch, verified: dict[str, ForkAccepted]) -> ForkAccepted | None:
+    """The one exact, complete and verified child; None where there is none, or more than one."""
+    exact = [candidate for candidate in search.candidates if candidate.strength is MatchStrength.EXACT]
+    # A wrong child was seen and refused once; only a person may think otherwise.
+    if operation.error_code == ErrorCode.WRONG_CHILD or len(exact) != 1 or not exact[0].complete:
+        return None
+    return verified.get(exact[0].provider_session_id)
+
+
+def _proven_absent(operation: Operation, search: ChildSearch, removed: set[str]) -> bool:
+    """Whether an announced or marked child would have been seen; a search by likeness proves nothing."""
+    if operation.identity_mode == IdentityMode.SEARCH or not search.absence_proves:
+        return False
+    seen = [candidate for candidate in search.candidates if candidate.strength is not MatchStrength.NONE]
+    return not seen and operation.child_provider_session_id in ("", *removed)
+
+
+def _fail_as_absent(
+    operation: Operation, where: dict[str, Any], evidence: Evidence, removed: set[str], actor: str
+) -> None:
+    code, text = ErrorCode.PROVEN_NOT_CREATED, "The agent's own records prove that it did not make the fork."
+    if removed:
+        code, text = (
+            ErrorCode.TORN_CHILD_REMOVED,
+            "The agent left a broken-off fork behind, which an operator had removed; nothing else was made.",
+        )
+    transitions.fail(
+        operation,
+        OperationStatus.UNKNOWN,
+        where,
+        code=code,
+        text=text,
+        actor=actor,
+        why=Act.PROVEN_NOT_CREATED,
+        detail={"evidence": evidence.pk},
+    )
+
+
+def _stay(operation: Operation, where: dict[str, Any], evidence: Evidence, actor: str, *, proof: bool = False) -> None:
+    again = None if proof else next_look(operation.dispatched_at)
     transitions.note_lookup(
         operation,
         where,
         {"looks": operation.looks + 1, "next_run_at": again, "needs_person": again is None, "attempts": 0},
         actor=actor,
         evidence_id=evidence.pk,
+        why=Act.PROOF_WAITS if proof else Act.LOOKED_UP,
     )
 
 
@@ -290,6 +391,7 @@ def _candidate_json(candidate: Candidate) -> Json:
         "complete": candidate.complete,
         "createdAtUnixMs": candidate.created_at_ms,
         "path": str(candidate.path or ""),
+        "torn": candidate.torn,
         "facts": candidate.facts,
     }
 

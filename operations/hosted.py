@@ -12,6 +12,7 @@ from typing import ClassVar
 from sessions.providers.base import (
     Attestation,
     BindingMode,
+    Candidate,
     ChildSearch,
     DiscoveredSession,
     ForkAccepted,
@@ -22,6 +23,7 @@ from sessions.providers.base import (
     Json,
     PointSupport,
     ReadItem,
+    Rejected,
     SessionFacts,
     SessionRef,
     TurnBinding,
@@ -93,6 +95,9 @@ class HostedAdapter:
 
     def find_children(self, request: ForkRequest, since_ms: int, announced_id: str) -> ChildSearch:
         return ChildSearch("record", [], absence_proves=True, detail="A hosted fork makes nothing before it commits.")
+
+    def remove_torn(self, request: ForkRequest, candidate: Candidate) -> Json:
+        raise Rejected("not_torn", "A hosted fork leaves nothing behind.")
 
     def bind(self, request: ForkRequest, accepted: ForkAccepted, target: HomeRef) -> Json:
         return {}

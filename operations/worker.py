@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 
 from forkhost.kit.leases import Lease, claim
 from forkhost.kit.wakeups import Listener
-from operations import dispatch, hosted, recovery
+from operations import dispatch, hosted, notifications, recovery
 from operations.choices import OperationStatus
 from operations.models import Operation
 from operations.saga.moves import WAKE_UP
@@ -58,21 +58,22 @@ def run(runner: Runner, stop: Stop, *, pace: Pace | None = None, listener: Liste
     own = Listener(WAKE_UP) if listener is None else None
     hands = _Hands(runner, pace)
     try:
-        with hands:
-            _attend(stop, pace, listener or own, hands)  # type: ignore[arg-type]
+        with hands, _Courier(f"courier:{runner.name}:{runner.incarnation}") as courier:
+            _attend(stop, pace, listener or own, hands, courier)  # type: ignore[arg-type]
     finally:
         if own is not None:
             own.close()
         log.info("operations_worker_stopped", runner=runner.name)
 
 
-def _attend(stop: Stop, pace: Pace, listener: Listener, hands: _Hands) -> None:
+def _attend(stop: Stop, pace: Pace, listener: Listener, hands: _Hands, courier: _Courier) -> None:
     next_sweep = 0.0
     while not stop.requested:
         if time.monotonic() >= next_sweep:
             _sweep()
             next_sweep = time.monotonic() + pace.sweep_seconds
         hands.wake()
+        courier.wake()
         listener.wait(max(0.0, min(pace.poll_seconds, next_sweep - time.monotonic())))
 
 
@@ -147,3 +148,43 @@ class _Hands:
         except Exception:
             log.exception("work_failed")
         return True
+
+
+class _Courier:
+    """The thread that delivers notifications, so that a slow mail server or webhook keeps no fork waiting."""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self._wanted = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="courier")
+
+    def __enter__(self) -> _Courier:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stopping.set()
+        self.wake()
+        self._thread.join()
+
+    def wake(self) -> None:
+        """Have it look for messages that are due."""
+        self._wanted.set()
+
+    def _work(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._wanted.wait()
+                self._wanted.clear()
+                self._deliver_all()
+        finally:
+            connections.close_all()
+
+    def _deliver_all(self) -> None:
+        close_old_connections()
+        try:
+            while not self._stopping.is_set() and notifications.deliver_one(self._owner):
+                pass
+        except DatabaseError:
+            log.exception("database_failed")

@@ -20,12 +20,13 @@ from operations import handover, saga
 from operations.api.bodies import ForkBody
 from operations.api.errors import OperationApiView
 from operations.api.examples import FORK_EXAMPLES, OPERATION_EXAMPLES
-from operations.api.serializers import OperationList, OperationSerializer
+from operations.api.serializers import OperationList, OperationSerializer, ReceiptSerializer
 from operations.api.waiting import LONGEST_WAIT_SECONDS, Waited, preferred_wait, wait_until_settled
 from operations.choices import OPEN_STATUSES, PUBLIC_STATUS, PublicStatus
 from operations.models import Operation, RequestAlias
 from operations.projections import operation_json
 from operations.querysets import OperationQuerySet
+from operations.receipts import receipt_json
 from operations.requests import PrepareRequest
 from sessions.api.access import not_found, workspace_for
 from sessions.api.bodies import NoBody
@@ -142,6 +143,18 @@ class OperationView(OperationApiView):
         known_parameters(request)
         operation = operation_for(caller(request), workspace_id, operation_id)
         return _answer(wait_until_settled(operation, preferred_wait(request)))
+
+
+class ReceiptView(OperationApiView):
+    """What was asked, done, seen and decided about one fork."""
+
+    scopes = {"GET": Scope.READ}
+
+    @extend_schema(operation_id="getForkReceipt", tags=["forks"], responses=answers({200: ReceiptSerializer}, 400, 404))
+    def get(self, request: Request, workspace_id: uuid.UUID, operation_id: uuid.UUID) -> Response:
+        """Show the fork's receipt: request, target, states with times, the calls made, the evidence, who settled it."""
+        known_parameters(request)
+        return Response(receipt_json(operation_for(caller(request), workspace_id, operation_id)))
 
 
 class OperationsView(OperationApiView):

@@ -8,7 +8,19 @@ from __future__ import annotations
 from operations.requests import Prepared, PrepareRequest, Refused
 from operations.saga.moves import WAKE_UP, IllegalMove, Lost
 from operations.saga.preparing import acknowledge, prepare
-from operations.saga.settling import adopt, confirm_not_created, keep_unknown, look_again
+from operations.saga.settling import (
+    add_note,
+    adopt,
+    ask_removal,
+    assign,
+    confirm_not_created,
+    keep_unknown,
+    look_again,
+    mark_seen,
+    release,
+    torn_children,
+    verified_children,
+)
 from operations.saga.transitions import ChildTaken
 
 __all__ = [
@@ -20,9 +32,16 @@ __all__ = [
     "Prepared",
     "Refused",
     "acknowledge",
+    "add_note",
     "adopt",
+    "ask_removal",
+    "assign",
     "confirm_not_created",
     "keep_unknown",
     "look_again",
+    "mark_seen",
     "prepare",
+    "release",
+    "torn_children",
+    "verified_children",
 ]

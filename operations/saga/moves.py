@@ -12,6 +12,7 @@ from django.db.models import F
 from forkhost.kit import clock, wakeups
 from operations.choices import MOVES, Act, OperationStatus
 from operations.models import Operation, OperationAudit
+from operations.saga import notices
 from sessions import payloads
 
 log = structlog.get_logger(__name__)
@@ -46,7 +47,7 @@ def act(
 ) -> None:
     """Change one operation and audit it; has to run inside a transaction. Raises :class:`Lost`.
 
-    ``move`` is a change of state, from and to; without it the state stays.
+    ``move`` is a change of state, from and to; without it the state stays. Who has to be told is written down too.
     """
     guard, changes = dict(where), dict(values)
     before, after = move or ("", "")
@@ -55,15 +56,24 @@ def act(
             raise IllegalMove(f"{before} -> {after}")
         guard["status"] = before
         changes["status"] = after
+    asks = changes.get("needs_person") is True and not _needs_person(operation_id)
     changed = Operation.objects.filter(pk=operation_id, **guard).update(version=F("version") + 1, **changes)
     if not changed:
         raise Lost(f"{operation_id}: {why.value}")
     # The row is this transaction's until it ends, so the number cannot be taken by another.
     version = Operation.objects.values_list("version", flat=True).get(pk=operation_id)
     write_audit(operation_id, version, before, after, why=why, actor=actor, detail=detail)
+    if asks:
+        notices.tell_person_needed(operation_id, version, why)
+    if before == OperationStatus.UNKNOWN:
+        notices.tell_settled(operation_id, version, why)
     if move is not None:
         wakeups.notify(WAKE_UP, str(operation_id))
     log.info("operation_act", operation_id=str(operation_id), act=why.value, before=before, after=after, actor=actor)
+
+
+def _needs_person(operation_id: uuid.UUID) -> bool:
+    return Operation.objects.filter(pk=operation_id, needs_person=True).exists()
 
 
 def write_audit(

@@ -32,8 +32,13 @@ class ChildTaken(Exception):
     """The provider's answer names a child that belongs to another operation or session."""
 
 
-def mark_dispatching(operation: Operation, lease: Lease, actor: str) -> uuid.UUID:
-    """prepared -> dispatching: from here on the fork counts as sent. Returns the permanent dispatch token."""
+def mark_dispatching(
+    operation: Operation, lease: Lease, actor: str, *, proof: Mapping[str, Any] | None = None
+) -> uuid.UUID:
+    """prepared -> dispatching: from here on the fork counts as sent. Returns the permanent dispatch token.
+
+    ``proof`` is what was proven right before, for those who read this later.
+    """
     token = uuid.uuid4()
     with transaction.atomic():
         act(
@@ -42,6 +47,7 @@ def mark_dispatching(operation: Operation, lease: Lease, actor: str) -> uuid.UUI
             {"dispatch_token": token, "dispatched_at": clock.database_now(), "calls": 1},
             why=Act.DISPATCHING,
             actor=actor,
+            detail=proof,
             move=(S.PREPARED, S.DISPATCHING),
         )
     crash_point(CrashPoint.AFTER_DISPATCH_MARK)
@@ -116,6 +122,7 @@ def _accept(
         "error_text": "",
         "unknown_since": None,
         "needs_person": False,
+        "removal": None,
     }
     try:
         with transaction.atomic():
@@ -157,6 +164,7 @@ def fail(
                 "next_run_at": None,
                 "unknown_since": None,
                 "needs_person": False,
+                "removal": None,
             },
             why=why,
             actor=actor,
@@ -231,17 +239,38 @@ def postpone_local_work(
 
 
 def note_lookup(
-    operation: Operation, where: Mapping[str, Any], values: Mapping[str, Any], *, actor: str, evidence_id: int
+    operation: Operation,
+    where: Mapping[str, Any],
+    values: Mapping[str, Any],
+    *,
+    actor: str,
+    evidence_id: int,
+    why: Act = Act.LOOKED_UP,
 ) -> None:
-    """Stay unknown after a look-up, with the time of the next one."""
+    """Stay unknown after a look-up, with the time of the next one; or, as ``proof_waits``, with proof for a person."""
     with transaction.atomic():
         act(
             operation.pk,
             {**where, "status": S.UNKNOWN},
             {**FREE, **values},
-            why=Act.LOOKED_UP,
+            why=why,
             actor=actor,
             detail={"evidence": evidence_id},
+        )
+
+
+def end_removal(
+    operation: Operation, where: Mapping[str, Any], *, removed: bool, actor: str, detail: Mapping[str, Any]
+) -> None:
+    """An operator's wish to remove a torn child was tried; it is tried once. Raises Lost."""
+    with transaction.atomic():
+        act(
+            operation.pk,
+            {**where, "status": S.UNKNOWN, "removal__isnull": False},
+            {"removal": None},
+            why=Act.TORN_REMOVED if removed else Act.TORN_NOT_REMOVED,
+            actor=actor,
+            detail=detail,
         )
 
 
@@ -294,6 +323,7 @@ __all__ = [
     "adopt",
     "commit",
     "contradict",
+    "end_removal",
     "fail",
     "look_now",
     "mark_dispatching",

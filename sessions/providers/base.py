@@ -355,7 +355,11 @@ class ForkAccepted:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A session that may be the child of an operation, with what was seen."""
+    """A session that may be the child of an operation, with what was seen.
+
+    ``torn``: certainly made by this operation's call and broken off, with nothing of anybody else in it; the only kind
+    of child that :meth:`Adapter.remove_torn` may remove. ``facts["problem"]`` says in words why it is not the child.
+    """
 
     provider_session_id: str
     strength: MatchStrength
@@ -363,6 +367,7 @@ class Candidate:
     created_at_ms: int
     path: Path | None
     facts: Json = field(default_factory=dict)
+    torn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,6 +462,14 @@ class Adapter(Protocol):
 
     def find_children(self, request: ForkRequest, since_ms: int, announced_id: str) -> ChildSearch:
         """Read-only look for the child of an unknown operation. Raises :class:`Unreadable`."""
+
+    def remove_torn(self, request: ForkRequest, candidate: Candidate) -> Json:
+        """Remove one torn child from the home, because an operator named it; the one deletion an adapter knows.
+
+        ``candidate`` comes from a fresh ``find_children``. Proves again that it is torn and this operation's own, and
+        touches nothing else. Returns ``{"childProviderSessionId", "path", "bytes", "sha256"}`` of what was removed.
+        Raises :class:`Rejected` (``not_torn``, or something depends on it), :class:`Unreadable`; nothing is removed then.
+        """
 
     def bind(self, request: ForkRequest, accepted: ForkAccepted, target: HomeRef) -> Json:
         """Make the child readable in ``target``; idempotent, crash-durable; the same home only verifies.

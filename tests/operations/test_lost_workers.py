@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from typing import Any
 
 import pytest
 from django.db import connections
@@ -179,8 +180,8 @@ class TestTheGuards:
         operation = world.prepare()
         mark = transitions.mark_dispatching
 
-        def mark_and_lose(operation: Operation, lease: Lease, actor: str) -> uuid.UUID:
-            token = mark(operation, lease, actor)
+        def mark_and_lose(operation: Operation, lease: Lease, actor: str, **proof: Any) -> uuid.UUID:
+            token = mark(operation, lease, actor, **proof)
             operation.refresh_from_db()
             taken_away(operation)
             return token

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from sessions.providers.base import (
     Attestation,
+    Candidate,
     ChildSearch,
     DiscoveredSession,
     ForkAccepted,
@@ -39,6 +40,7 @@ _REASONS = {
     "prefix_missing": "An earlier turn is no longer in the agent's transcript.",
     "turn_missing": "The turn is no longer in the agent's transcript.",
     "turn_in_progress": "The agent is still working on this turn.",
+    "not_torn": "This is not a broken-off child of this fork.",
     "bind_unsupported": "Claude ties a fork to the folder it was made in, so it cannot be moved to another home.",
 }
 
@@ -132,6 +134,14 @@ class ClaudeAdapter:
         if request.source.path is None:
             raise Unreadable("source_transcript_missing", "The session has no transcript.")
         return evidence.find_children(request, request.source.path, since_ms, announced_id)
+
+    def remove_torn(self, request: ForkRequest, candidate: Candidate) -> Json:
+        if request.source.path is None:
+            raise Unreadable("source_transcript_missing", "The session has no transcript.")
+        try:
+            return evidence.remove_torn(request, request.source.path, candidate)
+        except OSError as error:
+            raise Unreadable("child_unreadable", f"The transcript cannot be removed: {error.strerror}.") from error
 
     def bind(self, request: ForkRequest, accepted: ForkAccepted, target: HomeRef) -> Json:
         if target.path.resolve() != request.source.home.path.resolve():

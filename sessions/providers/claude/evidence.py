@@ -16,6 +16,7 @@ from sessions.providers.base import (
     ForkRequest,
     Json,
     MatchStrength,
+    Rejected,
     TurnBinding,
     TurnMapping,
     Unreadable,
@@ -275,7 +276,7 @@ def busy(config: Path, session_id: str) -> bool:
 
 @dataclass(slots=True)
 class Trace:
-    """What one transcript says about where it came from."""
+    """What one transcript says about where it came from. ``foreign``: it begins with a row that names no origin."""
 
     origin: str = ""
     cut: str = ""
@@ -283,6 +284,7 @@ class Trace:
     made_ms: int = 0
     inherited: int = 0
     own: int = 0
+    foreign: bool = False
 
 
 def find_children(request: ForkRequest, source: Path, since_ms: int, announced_id: str) -> ChildSearch:
@@ -338,10 +340,11 @@ def _candidate(request: ForkRequest, path: Path, since_ms: int, announced_id: st
             return None
     # Only our own call knew the announced id, so what lies there is its child, however little of it.
     strength = MatchStrength.EXACT if marked or announced else MatchStrength.LIKELY
+    complete = bool(trace.title) and whole and at_point
     return Candidate(
         provider_session_id=path.stem,
         strength=strength,
-        complete=bool(trace.title) and whole and at_point,
+        complete=complete,
         created_at_ms=trace.made_ms or modified,
         path=path,
         facts={
@@ -351,8 +354,49 @@ def _candidate(request: ForkRequest, path: Path, since_ms: int, announced_id: st
             "cutAt": trace.cut,
             "inheritedRows": trace.inherited,
             "ownRows": trace.own,
+            "problem": "" if complete else _problem(trace, ours, whole),
         },
+        torn=announced and not complete and _broken_off(request, trace),
     )
+
+
+def _problem(trace: Trace, ours: bool, whole: bool) -> str:
+    if trace.foreign or (trace.origin and not ours):
+        return "It does not come from the source of this fork."
+    if not trace.inherited:
+        return "It holds no whole row."
+    if not trace.title or not whole:
+        return "It was not written whole: its last row is missing or torn."
+    return "It does not end at the chosen turn."
+
+
+def _broken_off(request: ForkRequest, trace: Trace) -> bool:
+    """Nothing but rows of the source, and the last one that a whole child ends with is missing."""
+    ours = trace.origin in ("", request.source.provider_session_id)
+    return ours and not trace.foreign and trace.own == 0 and not trace.title
+
+
+def remove_torn(request: ForkRequest, source: Path, candidate: Candidate) -> Json:
+    """Delete the torn transcript under the announced id, durably. Raises :class:`Rejected`, ``OSError``."""
+    path = candidate.path
+    named = path is not None and path.parent == source.parent and path.stem == candidate.provider_session_id
+    if path is None or not named or path == source or not candidate.facts.get("announced"):
+        raise Rejected("not_torn", "This file does not lie under the id that this fork announced.")
+    if not _broken_off(request, _trace(path)):
+        raise Rejected("not_torn", "This transcript is not a broken-off child of this fork, so it is not touched.")
+    content = path.read_bytes()
+    path.unlink()
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return {
+        "childProviderSessionId": path.stem,
+        "path": str(path),
+        "bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
+    }
 
 
 def _trace(path: Path) -> Trace:
@@ -365,6 +409,7 @@ def _trace(path: Path) -> Trace:
             trace.cut = str(origin.get("messageUuid") or "")
             trace.inherited += 1
         elif not trace.origin:
+            trace.foreign = True
             break
         elif chain_uuid(data):
             trace.own += 1

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from sessions.providers.base import (
     Attestation,
+    Candidate,
     ChildSearch,
     DiscoveredSession,
     ForkAccepted,
@@ -23,7 +24,7 @@ from sessions.providers.base import (
     SessionRef,
     TurnBinding,
 )
-from sessions.providers.codex import attestation, binding, discovery, evidence, forking, reasons
+from sessions.providers.codex import attestation, binding, discovery, evidence, forking, reasons, torn
 from sessions.providers.codex.lineage import locate, resolve
 from sessions.providers.codex.reader import RolloutReader
 from sessions.providers.codex.rollouts import rollout_files
@@ -84,6 +85,9 @@ class CodexAdapter:
 
     def find_children(self, request: ForkRequest, since_ms: int, announced_id: str) -> ChildSearch:
         return evidence.find_children(request, since_ms, announced_id)
+
+    def remove_torn(self, request: ForkRequest, candidate: Candidate) -> Json:
+        return torn.remove_torn(request, candidate)
 
     def bind(self, request: ForkRequest, accepted: ForkAccepted, target: HomeRef) -> Json:
         return binding.bind(request, accepted.child_provider_session_id, target)

@@ -31,6 +31,7 @@ from sessions.providers.codex.rollouts import (
     rollout_files,
     uuid7_ms,
 )
+from sessions.providers.codex.torn import broken_off
 
 METHOD = "first lines of rollouts"
 CLOCK_SLACK_MS = 120_000
@@ -153,14 +154,16 @@ def _strength(request: ForkRequest, meta: Meta, announced_id: str) -> MatchStren
 
 def _candidate(request: ForkRequest, file: RolloutFile, meta: Meta, strength: MatchStrength) -> Candidate:
     facts: Json = {"forkedFromId": meta.forked_from_id, "threadSource": meta.thread_source, "bytes": file.size}
-    complete = False
+    complete = torn = False
     try:
         proof = prove_child(request, file.path)
         complete = not proof.code
         facts["problem"] = proof.problem
     except Unreadable as error:
         facts["problem"] = error.message
-    return Candidate(meta.thread_id, strength, complete, meta.created_at_ms, file.path, facts)
+    if strength is MatchStrength.EXACT and not complete:
+        torn = broken_off(request, file.path, meta)
+    return Candidate(meta.thread_id, strength, complete, meta.created_at_ms, file.path, facts, torn)
 
 
 def _wrong_turns(request: ForkRequest, marks: list[TurnMark], child: Meta) -> str:

@@ -29,6 +29,8 @@ WRONG_CHILD: Final = "wrong_child"
 RIGHTS_WIDENED: Final = "rights_widened"
 BIND_CONFLICT: Final = "bind_conflict"
 PREFIX_CHANGED: Final = "inherited_prefix_changed"
+NOT_TORN: Final = "not_torn"
+CHILD_IN_USE: Final = "child_in_use"
 
 SENTENCES: Final[dict[str, str]] = {
     ATTESTATION_MISSING: "The codex on this runner has not been checked yet.",
@@ -56,6 +58,8 @@ SENTENCES: Final[dict[str, str]] = {
     RIGHTS_WIDENED: "The fork may do more than the session it was made from.",
     BIND_CONFLICT: "The other state folder already holds something else under the name of a record of this fork.",
     PREFIX_CHANGED: "The session was rewound behind the point it was forked at.",
+    NOT_TORN: "This is not a broken-off child of this fork.",
+    CHILD_IN_USE: "Another session was forked from this child.",
 }
 
 # Error replies which, as running them showed, leave no child behind. Every other error leaves that open.
