@@ -129,10 +129,12 @@ class Maker:
         self.say("Importing them, and forking some ...")
         with working():
             for one in made:
-                source = _wait(lambda one=one: _imported(one))  # type: ignore[misc]
-                if one.sample.fork is not None:
-                    child = self._fork_one(user, source, one.sample.fork)
-                    one.go_on(child, _prompts(one.sample.fork.exchanges))
+                source = _wait_imported(one.provider_session_id, len(one.sample.exchanges))
+                fork = one.sample.fork
+                if fork is not None:
+                    child = self._fork_one(user, source, fork)
+                    one.go_on(child, _prompts(fork.exchanges))
+                    _wait_imported(child, fork.through + len(fork.exchanges))
 
     def _fork_one(self, user: User, source: Session, fork: Fork) -> str:
         turn = history.turn_by_ordinal(source, fork.through)
@@ -172,11 +174,14 @@ def working() -> Iterator[None]:
         connections.close_all()
 
 
-def _imported(made: Made) -> Session | None:
+def _wait_imported(provider_session_id: str, turns: int) -> Session:
+    return _wait(lambda: _imported(provider_session_id, turns))
+
+
+def _imported(provider_session_id: str, turns: int) -> Session | None:
     session = (
         Session.objects.select_related("home", "sync")
-        .filter(provider_session_id=made.provider_session_id, sync__state=SyncState.IMPORTED)
-        .filter(turn_count__gte=len(made.sample.exchanges))
+        .filter(provider_session_id=provider_session_id, sync__state=SyncState.IMPORTED, turn_count__gte=turns)
         .first()
     )
     return session if session is not None and capabilities.session_capability(session).fork else None
