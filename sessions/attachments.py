@@ -73,9 +73,7 @@ def _present(sha256: str, size: int) -> bool:
 def _store(chunks: Iterable[bytes], media_type: str) -> str:
     with _written(chunks) as (temporary, sha256, size), transaction.atomic():
         # The row comes first: its lock keeps a removal of the same content away until the file is in place.
-        Blob.objects.get_or_create(
-            sha256=sha256, defaults={"size": size, "media_type": payloads.clip(media_type, 100)}
-        )
+        Blob.objects.get_or_create(sha256=sha256, defaults={"size": size, "media_type": payloads.clip(media_type, 100)})
         target = path_of(sha256)
         if not _present(sha256, size):
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

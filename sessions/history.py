@@ -272,7 +272,9 @@ def event_digests(session: Session, first: int, last: int) -> list[bytes]:
     condition = seqs_between(parts_of(session), first, last)
     if condition is None:
         return []
-    return [bytes(digest) for digest in Event.objects.filter(condition).order_by("seq").values_list("digest", flat=True)]
+    return [
+        bytes(digest) for digest in Event.objects.filter(condition).order_by("seq").values_list("digest", flat=True)
+    ]
 
 
 def digest_at(session: Session, seq: int) -> bytes:

@@ -74,13 +74,19 @@ def _turn_update_refusals(different: str) -> list[tuple[str, str]]:
     later = f'EXISTS (SELECT 1 FROM "{TURN}" t WHERE t."log_id" = OLD."log_id" AND t."ordinal" > OLD."ordinal")'
     filled = "(OLD.\"provider_turn_id\" = '' AND NEW.\"provider_turn_id\" <> '')"
     return [
-        (f"{_differs(_IDENTITY, different)} OR (OLD.\"phase\" = 'settled' AND NEW.\"phase\" <> 'settled')", _TURN_IDENTITY),
+        (
+            f"{_differs(_IDENTITY, different)} OR (OLD.\"phase\" = 'settled' AND NEW.\"phase\" <> 'settled')",
+            _TURN_IDENTITY,
+        ),
         (f"OLD.\"phase\" = 'settled' AND ({_differs(_SETTLED, different)})", _TURN_FIXED),
         (
             f"OLD.\"phase\" = 'settled' AND ({_differs(_BINDING, different)}) AND {later} AND NOT {filled}",
             _BINDING_FIXED,
         ),
-        (f'EXISTS (SELECT 1 FROM "{SESSION}" s WHERE s."log_id" = OLD."log_id" AND s."write_fence" IS NOT NULL)', _TURN_BEYOND),
+        (
+            f'EXISTS (SELECT 1 FROM "{SESSION}" s WHERE s."log_id" = OLD."log_id" AND s."write_fence" IS NOT NULL)',
+            _TURN_BEYOND,
+        ),
     ]
 
 
@@ -122,9 +128,7 @@ def _raise(message: str) -> str:
 
 def _postgresql_statements() -> list[str]:
     """Inserts and deletes of events are judged once per statement: an import writes hundreds at a time."""
-    pieces = (
-        'SELECT n."log_id", min(n."seq") AS low, max(n."seq") AS high, count(*) AS many FROM added n GROUP BY n."log_id"'
-    )
+    pieces = 'SELECT n."log_id", min(n."seq") AS low, max(n."seq") AS high, count(*) AS many FROM added n GROUP BY n."log_id"'
     gap = (
         f"EXISTS (SELECT 1 FROM ({pieces}) p WHERE p.many <> p.high - p.low + 1 OR NOT ("
         f'EXISTS (SELECT 1 FROM "{LOG}" l WHERE l."id" = p."log_id" AND l."first_seq" = p.low)'

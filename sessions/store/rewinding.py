@@ -12,13 +12,15 @@ from sessions.errors import InvalidForkBoundary
 from sessions.models import Event, EventLog, Segment, Session, Turn
 from sessions.segments import Part, cut, part_at, parts_of
 from sessions.store import guards
+from sessions.store.purging import sweep
 
 
 @transaction.atomic
 def rewind(session_id: uuid.UUID, through_seq: int) -> Session:
     """Make ``through_seq`` (0: nothing) the session's last event and go on in a new log after it.
 
-    A seq inside a turn is pulled back to just before that turn. The old log keeps its events for whoever shows them;
+    A seq inside a turn is pulled back to just before that turn. The old log keeps its events for whoever shows them
+    (those of a purged source that nobody shows any more go);
     ``history_revision`` rises, so cursors and stale objects notice. Nothing happens when the session ends there
     outside a turn already. Returns the session as it is afterwards.
 
@@ -42,6 +44,7 @@ def rewind(session_id: uuid.UUID, through_seq: int) -> Session:
         activity=Activity.IDLE,
     )
     _close(session, cut(shown, last_seq, turn_count))
+    _drop_orphans(session, [part.log_id for part in shown if part.last_seq > last_seq])
     rewound: Session = Session.objects.select_related("log").get(pk=session.pk)
     return rewound
 
@@ -72,3 +75,13 @@ def _close(session: Session, kept: list[Part]) -> None:
             first_turn=last.first_turn if turns else None,
             last_turn=last.last_turn if turns else None,
         )
+
+
+def _drop_orphans(session: Session, log_ids: list[int]) -> None:
+    """What was inherited from a session that is purged by now, and is shown by nobody any more, goes after it."""
+    inherited = EventLog.objects.filter(pk__in=log_ids).exclude(made_by=session.pk)
+    orphans = dict(inherited.values_list("pk", "made_by"))
+    living = set(Session.objects.filter(pk__in=orphans.values()).values_list("pk", flat=True))
+    gone = [log_id for log_id, made_by in orphans.items() if made_by not in living]
+    if gone:
+        sweep(gone)

@@ -6,8 +6,9 @@ import uuid
 from typing import Any
 
 import pytest
+from django.db import connection
 
-from sessions import history, store
+from sessions import history, store, triggers
 from sessions.errors import (
     ForkInsideTurn,
     InvalidForkBoundary,
@@ -16,7 +17,7 @@ from sessions.errors import (
     SessionNotFound,
     StaleSession,
 )
-from sessions.models import Session, Workspace
+from sessions.models import Event, Session, Workspace
 from tests.store.histories import fresh, hosted, open_turn, row_counts, shown, texts, turn
 
 
@@ -179,3 +180,12 @@ def test_lineage_names_both_ends(source: Session) -> None:
     assert (edge.source_turn_id, edge.target_turn_id) == (source_turn.id, target_turn.id)
     assert lineage.forks_of(source.pk) == [edge]
     assert lineage.lineage_of(source.pk) is None
+
+
+def test_a_log_that_misses_its_boundary_event_is_refused(source: Session) -> None:
+    triggers.drop(connection)
+    Event.objects.filter(log_id=source.log_id, seq=4).delete()
+    triggers.install(connection)
+    with pytest.raises(InvalidForkBoundary):
+        store.fork(source.pk, 4)
+    assert Session.objects.count() == 1

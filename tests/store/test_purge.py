@@ -89,6 +89,19 @@ def test_what_a_rewind_hid_goes_with_the_session(source: Session) -> None:
     assert Event.objects.count() == 4
 
 
+def test_what_a_fork_gives_up_of_a_purged_source_goes(source: Session) -> None:
+    child, sibling = store.fork(source.pk, 12), store.fork(source.pk, 4)
+    store.purge(source.pk)
+    assert Event.objects.count() == 12
+    store.rewind(child.pk, 8)
+    assert Event.objects.count() == 8
+    store.rewind(child.pk, 0)
+    assert texts(sibling) == ["prompt 1", "answer 1"]
+    store.purge(sibling.pk)
+    store.purge(child.pk)
+    assert nothing_is_left()
+
+
 def test_a_purged_session_is_gone_and_says_so(source: Session) -> None:
     store.purge(source.pk, actor="ann")
     with pytest.raises(SessionNotFound):
