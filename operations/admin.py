@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
+from django.contrib.auth import get_user_model as user_model
+from django.core.exceptions import PermissionDenied
 from django.db import models
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404, render
+from django.db.models import F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
+from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from forkhost.kit import clock
 from forkhost.kit.read_only import ReadOnlyAdmin, pretty
-from operations.choices import OperationStatus
-from operations.models import Evidence, Operation, OperationAudit, RequestAlias
-from operations.pages.settle_form import SettleForm, settle
-from operations.requests import Refused
-from sessions.choices import MemberRole
-from sessions.models import Membership
+from operations.choices import EvidenceMethod, OperationStatus
+from operations.console import rights, views
+from operations.models import Evidence, Notification, Operation, OperationAudit, RequestAlias
+from sessions.models import Runner
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser, User
@@ -58,18 +60,30 @@ class NeedsReview(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
         chosen = self.value()
         if chosen is None:
-            return queryset.filter(models.Q(status=OperationStatus.UNKNOWN) | models.Q(needs_person=True))
+            return queryset.queue()
         return queryset if chosen == "all" else queryset.filter(status=chosen)
 
 
 @admin.register(Operation)
 class OperationAdmin(ReadOnlyAdmin):
-    """Forks, those that need a person first."""
+    """Forks, those that need a person first. Each leads to its evidence and to what an operator can do about it."""
 
-    list_display = ("title", "status", "age", "provider", "resolved_ordinal", "error_code", "looks", "needs_person")
-    list_filter = (NeedsReview, "provider", "contract")
+    list_display = (
+        "shown_title",
+        "age",
+        "status",
+        "source",
+        "turn",
+        "runner",
+        "error_code",
+        "last_look",
+        "needs_person",
+        "assigned_to",
+    )
+    list_display_links = None
+    list_filter = (NeedsReview, "needs_person", "provider", "contract")
     search_fields = ("=id", "=source_session_id", "=target_session_id", "request_id", "title")
-    ordering = ("prepared_at",)
+    actions = ("look_again",)
     change_form_template = "admin/operations/operation_change.html"
     readonly_fields = ("page", "evidence", "audit_trail", "receipt_json", "mapping_json", "binding_json", "frozen")
     exclude = ("snapshot", "result_session", "receipt", "target_mapping", "binding")
@@ -78,31 +92,51 @@ class OperationAdmin(ReadOnlyAdmin):
         return rows.filter(pk__in=_operations(user))
 
     def get_queryset(self, request: HttpRequest) -> Rows:
-        return super().get_queryset(request).defer(*LARGE)
+        looks = Evidence.objects.filter(operation_id=OuterRef("pk"), method=EvidenceMethod.LOOKUP).order_by("-id")
+        return (
+            super()
+            .get_queryset(request)
+            .defer(*LARGE)
+            .annotate(
+                runner_name=Subquery(Runner.objects.filter(pk=OuterRef("runner_id")).values("name")[:1]),
+                assignee=Subquery(user_model().objects.filter(pk=OuterRef("assigned_to_id")).values("username")[:1]),
+                looked_at=Subquery(looks.values("at")[:1]),
+            )
+        )
+
+    def get_ordering(self, request: HttpRequest) -> Any:
+        return (F("needs_person").desc(), Coalesce("unknown_since", "prepared_at").asc(), "pk")
+
+    def has_settle_permission(self, request: HttpRequest) -> bool:
+        """Who may use the list's action."""
+        return request.user.has_perm(rights.PERMISSION)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if request.method == "POST" and not self.has_settle_permission(request):
+            raise PermissionDenied
+        return super().changelist_view(request, extra_context)
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.settle)
-        return [path("<uuid:operation_id>/settle/", view, name="operations_operation_settle"), *super().get_urls()]
+        def page(view: Any) -> Any:
+            return self.admin_site.admin_view(partial(view, self))
 
-    def settle(self, request: HttpRequest, operation_id: Any) -> HttpResponse:
-        """Decide about an unknown fork, by evidence and with a reason; one at a time."""
-        operation = get_object_or_404(self.get_queryset(request), pk=operation_id)
-        user = cast("User", request.user)
-        role = {"workspace_id": operation.workspace_id, "user": user, "role": MemberRole.OPERATOR}
-        if operation.status != OperationStatus.UNKNOWN or not Membership.objects.filter(**role).exists():
-            raise Http404
-        form = SettleForm(operation, request.POST or None)
-        if request.method == "POST" and form.is_valid():
-            try:
-                said = settle(operation, form, user)
-            except Refused as refused:
-                messages.warning(request, refused.sentence)
-            else:
-                messages.success(request, said)
-            return HttpResponseRedirect(reverse("admin:operations_operation_change", args=[operation.pk]))
-        context = {**self.admin_site.each_context(request), "title": f"Settle: {operation.title}", "form": form}
-        context |= {"operation": operation, "evidence": self.evidence(operation), "trail": self.audit_trail(operation)}
-        return render(request, "admin/operations/settle.html", context)
+        return [
+            path("<uuid:operation_id>/settle/", page(views.card), name="operations_operation_settle"),
+            path("<uuid:operation_id>/settle/record/", page(views.record), name="operations_operation_record"),
+            path("<uuid:operation_id>/settle/<slug:name>/", page(views.act), name="operations_operation_verb"),
+            *super().get_urls(),
+        ]
+
+    @admin.action(description="Look again at the selected forks", permissions=["settle"])
+    def look_again(self, request: HttpRequest, rows: Rows) -> HttpResponse | None:
+        """The one verb for several at once; it only reads."""
+        return views.look_again_at(self, request, rows)
+
+    @admin.display(description="fork", ordering="title")
+    def shown_title(self, operation: Operation) -> SafeString:
+        """The way to its evidence."""
+        address = reverse("admin:operations_operation_settle", args=[operation.pk])
+        return format_html('<a href="{}">{}</a>', address, operation.title[:120] or str(operation.pk))
 
     @admin.display(description="age", ordering="prepared_at")
     def age(self, operation: Operation) -> str:
@@ -112,6 +146,35 @@ class OperationAdmin(ReadOnlyAdmin):
         word = "unknown for" if operation.unknown_since else "asked for"
         spent = f"{hours // 24} d {hours % 24} h" if hours >= 24 else f"{hours} h {minutes} min"
         return f"{word} {spent}" if operation.unknown_since else f"{word} {spent} ago"
+
+    @admin.display(description="source")
+    def source(self, operation: Operation) -> SafeString:
+        """The source's page."""
+        address = reverse("sessions:detail", args=[operation.source_session_id])
+        return format_html('<a href="{}">{}</a>', address, str(operation.source_session_id)[:8])
+
+    @admin.display(description="turn", ordering="resolved_ordinal")
+    def turn(self, operation: Operation) -> int | None:
+        """Where it was cut."""
+        return operation.resolved_ordinal
+
+    @admin.display(description="runner")
+    def runner(self, operation: Operation) -> str | None:
+        """The machine that asked the agent, and looks."""
+        name: str | None = getattr(operation, "runner_name", None)
+        return name
+
+    @admin.display(description="last look")
+    def last_look(self, operation: Operation) -> dt.datetime | None:
+        """When its runner looked last."""
+        looked_at: dt.datetime | None = getattr(operation, "looked_at", None)
+        return looked_at
+
+    @admin.display(description="assigned to")
+    def assigned_to(self, operation: Operation) -> str | None:
+        """Who looks after it."""
+        assignee: str | None = getattr(operation, "assignee", None)
+        return assignee
 
     @admin.display(description="page")
     def page(self, operation: Operation) -> SafeString:
@@ -225,6 +288,28 @@ class RequestAliasAdmin(ReadOnlyAdmin):
 
     list_display = ("request_id", "operation_id", "created_at")
     search_fields = ("request_id", "=operation_id")
+
+    def visible(self, rows: Rows, user: User | AnonymousUser) -> Rows:
+        return rows.filter(operation_id__in=_operations(user))
+
+
+@admin.register(Notification)
+class NotificationAdmin(ReadOnlyAdmin):
+    """Who was told about which fork, and what did not arrive."""
+
+    list_display = (
+        "created_at",
+        "kind",
+        "channel",
+        "operation_id",
+        "delivered_at",
+        "given_up_at",
+        "attempts",
+        "error_text",
+    )
+    list_filter = ("kind", "channel", ("given_up_at", admin.EmptyFieldListFilter))
+    search_fields = ("=operation_id",)
+    exclude = ("lease_token", "lease_owner")
 
     def visible(self, rows: Rows, user: User | AnonymousUser) -> Rows:
         return rows.filter(operation_id__in=_operations(user))

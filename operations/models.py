@@ -129,6 +129,7 @@ class Operation(LeasedRow):
             models.Index(
                 name="operation_unknown_queue", fields=("unknown_since",), condition=Q(unknown_since__isnull=False)
             ),
+            models.Index(name="operation_needs_person", fields=("workspace_id",), condition=Q(needs_person=True)),
         )
         constraints = (
             models.UniqueConstraint(name="operation_request_once", fields=("workspace_id", "request_id")),

@@ -38,3 +38,7 @@ class OperationQuerySet(models.QuerySet[Any]):
     def unknown(self) -> OperationQuerySet:
         """Nobody knows yet whether the provider made the child."""
         return self.filter(status=OperationStatus.UNKNOWN)
+
+    def queue(self) -> OperationQuerySet:
+        """What an operator looks after: unknown, or something that needs a person."""
+        return self.filter(Q(unknown_since__isnull=False) | Q(needs_person=True))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django import forms
 from django.contrib import admin, messages
+from django.core.validators import URLValidator
 from django.db import models
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
@@ -15,7 +16,7 @@ from django.utils.safestring import SafeString
 
 from forkhost.kit.read_only import ReadOnlyAdmin, pretty
 from sessions import switches
-from sessions.choices import ForkContract, MemberRole
+from sessions.choices import ForkContract, MemberRole, Settlement
 from sessions.models import (
     Attachment,
     Blob,
@@ -58,14 +59,36 @@ class SwitchForm(forms.Form):
 
     forks_enabled = forms.BooleanField(required=False, label="New forks are allowed")
     fork_contract = forms.ChoiceField(choices=ForkContract.choices)
+    settlement = forms.ChoiceField(
+        choices=[
+            (Settlement.AUTOMATIC, "Proof alone settles unknown forks"),
+            (Settlement.ASK, "An operator is always asked"),
+        ],
+        label="Unknown forks",
+    )
+    reason = forms.CharField(max_length=500, help_text="Kept with the change.")
+
+
+class WebhookForm(forms.Form):
+    """Who is told about forks that need a person or were settled."""
+
+    url = forms.URLField(
+        required=False,
+        max_length=500,
+        assume_scheme="https",
+        label="Address",
+        help_text="https, or http within your own network. Left empty, nobody is told.",
+        validators=[URLValidator(schemes=["http", "https"])],
+    )
     reason = forms.CharField(max_length=500, help_text="Kept with the change.")
 
 
 @admin.register(Workspace)
 class WorkspaceAdmin(ReadOnlyAdmin):
-    """Workspaces, with a page for their two switches."""
+    """Workspaces, with pages for their switches and their webhook."""
 
-    list_display = ("name", "slug", "fork_contract", "forks_enabled", "created_at")
+    list_display = ("name", "slug", "fork_contract", "forks_enabled", "settlement", "created_at")
+    exclude = ("webhook_secret",)
     search_fields = ("name", "slug")
     change_form_template = "admin/sessions/workspace_change.html"
 
@@ -73,16 +96,46 @@ class WorkspaceAdmin(ReadOnlyAdmin):
         return rows.filter(pk__in=_workspaces(user))
 
     def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.switch)
-        return [path("<uuid:workspace_id>/switch/", view, name="agent_sessions_workspace_switch"), *super().get_urls()]
+        view = self.admin_site.admin_view
+        return [
+            path("<uuid:workspace_id>/switch/", view(self.switch), name="agent_sessions_workspace_switch"),
+            path("<uuid:workspace_id>/webhook/", view(self.webhook), name="agent_sessions_workspace_webhook"),
+            *super().get_urls(),
+        ]
 
-    def switch(self, request: HttpRequest, workspace_id: Any) -> HttpResponse:
-        """Turn a switch, with a reason."""
-        workspace = get_object_or_404(self.get_queryset(request), pk=workspace_id)
+    def _operated(self, request: HttpRequest, workspace_id: Any) -> Workspace:
+        workspace: Workspace = get_object_or_404(self.get_queryset(request), pk=workspace_id)
         user = cast("User", request.user)
         if not Membership.objects.filter(workspace=workspace, user=user, role=MemberRole.OPERATOR).exists():
             raise Http404
-        facts = {"forks_enabled": workspace.forks_enabled, "fork_contract": workspace.fork_contract}
+        return workspace
+
+    def webhook(self, request: HttpRequest, workspace_id: Any) -> HttpResponse:
+        """Set or remove the webhook, with a reason. Its new secret is shown in the answer, once."""
+        workspace = self._operated(request, workspace_id)
+        form = WebhookForm(request.POST or None, initial={"url": workspace.webhook_url})
+        secret = ""
+        if request.method == "POST" and form.is_valid():
+            actor = f"user:{cast('User', request.user).get_username()}"
+            chosen = form.cleaned_data
+            secret = switches.set_webhook(workspace, chosen["url"], actor=actor, reason=chosen["reason"])
+            if not secret:
+                messages.success(request, "Nobody is told any more.")
+                return HttpResponseRedirect(reverse("admin:agent_sessions_workspace_change", args=[workspace.pk]))
+        context = {**self.admin_site.each_context(request), "title": f"Webhook of {workspace}", "form": form}
+        context |= {"workspace": workspace, "secret": secret}
+        response = render(request, "admin/sessions/workspace_webhook.html", context)
+        response["Cache-Control"] = "no-store"
+        return response
+
+    def switch(self, request: HttpRequest, workspace_id: Any) -> HttpResponse:
+        """Turn a switch, with a reason."""
+        workspace = self._operated(request, workspace_id)
+        facts = {
+            "forks_enabled": workspace.forks_enabled,
+            "fork_contract": workspace.fork_contract,
+            "settlement": workspace.settlement,
+        }
         form = SwitchForm(request.POST or None, initial=facts)
         if request.method == "POST" and form.is_valid():
             _turn(request, workspace, form.cleaned_data)
@@ -97,6 +150,8 @@ def _turn(request: HttpRequest, workspace: Workspace, chosen: dict[str, Any]) ->
     changed = switches.switch_forks(workspace, chosen["forks_enabled"], actor=actor, reason=reason)
     contract = ForkContract(chosen["fork_contract"])
     changed |= switches.switch_contract(workspace, contract, actor=actor, reason=reason)
+    settlement = Settlement(chosen["settlement"])
+    changed |= switches.switch_settlement(workspace, settlement, actor=actor, reason=reason)
     if changed:
         messages.success(request, "Changed, and recorded with its reason.")
     else:

@@ -54,7 +54,7 @@ def adopt(
             "child_taken", 409, "This child belongs to another session or fork already.", operation_id=operation_id
         ) from None
     except Lost:
-        raise _changed(operation_id) from None
+        raise conflict(operation_id, expected_version) from None
     return _read(operation_id)
 
 
@@ -73,7 +73,7 @@ def confirm_not_created(operation_id: uuid.UUID, *, actor: str, reason: str, exp
             detail={"reason": reason},
         )
     except Lost:
-        raise _changed(operation_id) from None
+        raise conflict(operation_id, expected_version) from None
     return _read(operation_id)
 
 
@@ -110,7 +110,7 @@ def mark_seen(operation_id: uuid.UUID, *, actor: str, reason: str, expected_vers
     """A person has looked at what is not unknown and needed one; its state stays. Raises :class:`Refused`."""
     operation = _at_version(operation_id, reason, expected_version)
     if operation.status == OperationStatus.UNKNOWN or not operation.needs_person:
-        raise _changed(operation_id)
+        raise conflict(operation_id, expected_version)
     return _remark(operation_id, Act.SEEN, actor, reason, expected_version, needs_person=False)
 
 
@@ -208,14 +208,14 @@ def _remark(
                 detail={"reason": reason, **(more or {})},
             )
     except Lost:
-        raise _changed(operation_id) from None
+        raise conflict(operation_id, expected_version) from None
     return _read(operation_id)
 
 
 def _unknown(operation_id: uuid.UUID, reason: str | None, expected_version: int) -> Operation:
     operation = _at_version(operation_id, reason, expected_version)
     if operation.status != OperationStatus.UNKNOWN:
-        raise _changed(operation_id)
+        raise conflict(operation_id, expected_version)
     return operation
 
 
@@ -225,17 +225,19 @@ def _at_version(operation_id: uuid.UUID, reason: str | None, expected_version: i
         raise Refused("reason_required", 400, "Say why, for those who read this later.", operation_id=operation_id)
     operation = _read(operation_id)
     if operation.version != expected_version:
-        raise _changed(operation_id)
+        raise conflict(operation_id, expected_version)
     return operation
 
 
-def _changed(operation_id: uuid.UUID) -> Refused:
-    newest = OperationAudit.objects.filter(operation_id=operation_id).order_by("-sequence").first()
-    who = f" Last: {newest.get_reason_display()} by {newest.actor}." if newest else ""
+def conflict(operation_id: uuid.UUID, seen_version: int | None = None) -> Refused:
+    """What somebody is told who comes too late: who did what since the version they saw, oldest first."""
+    acts = OperationAudit.objects.filter(operation_id=operation_id).order_by("sequence")
+    since = list(acts.filter(sequence__gt=seen_version)) if seen_version is not None else []
+    told = "; ".join(f"{row.get_reason_display()} by {row.actor}" for row in (since or acts.reverse()[:1])[:5])
     return Refused(
         "version_conflict",
         409,
-        f"The operation changed since you looked at it, and nothing was done.{who}",
+        f"The operation changed since you looked at it, and nothing was done. Since then: {told}.",
         operation_id=operation_id,
     )
 

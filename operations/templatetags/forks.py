@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from django import template
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import Count
+from django.db.models import Count, Q
 from django.http import HttpRequest
 
 from operations.choices import OPEN_STATUSES, OperationStatus
@@ -71,6 +71,14 @@ def nav_counts(context: dict[str, Any]) -> dict[str, int]:
     found = dict(unfinished.order_by().values_list("status").annotate(count=Count("pk")))
     unknown = found.pop(OperationStatus.UNKNOWN.value, 0)
     return {"open": sum(found.values()), "unknown": unknown}
+
+
+@register.simple_tag(takes_context=True)
+def console_counts(context: dict[str, Any]) -> dict[str, int]:
+    """How many forks the reader sees in the admin's queue, and how many of them need a person."""
+    queue = Operation.objects.visible_to(_user(context)).queue()
+    counts: dict[str, int] = queue.aggregate(all=Count("pk"), person=Count("pk", filter=Q(needs_person=True)))
+    return counts
 
 
 @register.simple_tag(takes_context=True)
@@ -140,8 +148,4 @@ def fork_state(operation: Operation) -> State:
 
 def _user(context: dict[str, Any]) -> User | AnonymousUser:
     request: HttpRequest | None = context.get("request")
-    return (
-        cast("User | AnonymousUser", request.user)
-        if request is not None and hasattr(request, "user")
-        else AnonymousUser()
-    )
+    return request.user if request is not None and hasattr(request, "user") else AnonymousUser()

@@ -1,0 +1,1 @@
+"""What an operator sees and may do about forks whose outcome is unknown, as pages of the admin."""
