@@ -104,4 +104,5 @@ def _refused_address(request: HttpRequest, source: Session, invalid: InvalidPoin
 
 def _source(request: HttpRequest, session_id: uuid.UUID) -> Session:
     sessions = Session.objects.visible_to(cast("User", request.user)).living()
-    return get_object_or_404(sessions.select_related("home__runner", "sync", "workspace"), pk=session_id)
+    found: Session = get_object_or_404(sessions.select_related("home__runner", "sync", "workspace"), pk=session_id)
+    return found

@@ -93,4 +93,5 @@ def operation_mark(request: HttpRequest, operation_id: uuid.UUID) -> HttpRespons
 
 def _operation(request: HttpRequest, operation_id: uuid.UUID) -> Operation:
     operations = Operation.objects.visible_to(cast("User", request.user)).defer("snapshot")
-    return get_object_or_404(operations, pk=operation_id)
+    found: Operation = get_object_or_404(operations, pk=operation_id)
+    return found

@@ -70,7 +70,7 @@ def point_of(query: QueryDict) -> ForkPoint:
         value = {"type": PointType.THROUGH_TURN.value, "turnId": query["turn"]}
     for name, kind in (("at", PointType.AT_SEQ), ("through", PointType.THROUGH_SEQ)):
         if query.get(name):
-            text = query[name]
+            text = str(query[name])
             if not (text.isascii() and text.isdigit()):
                 raise InvalidPoint("/seq", "invalid", "The place to fork at has to be a whole number.")
             value = {"type": kind.value, "seq": int(text[:20])}

@@ -90,4 +90,5 @@ def _side(user: User, text: str) -> Session:
         wanted = uuid.UUID(text)
     except ValueError:
         raise Http404 from None
-    return get_object_or_404(Session.objects.visible_to(user).living(), pk=wanted)
+    found: Session = get_object_or_404(Session.objects.visible_to(user).living(), pk=wanted)
+    return found

@@ -13,8 +13,9 @@ from django.db.models import Count, Q
 from django.http import HttpRequest
 
 from operations.choices import OPEN_STATUSES, OperationStatus
-from operations.models import Operation
+from operations.models import Operation, OperationAudit
 from operations.pages.presentation import State, state_of
+from operations.receipts import settlement_words
 from sessions.capabilities import Capability, Reason, TurnCapability, turn_capability
 from sessions.history import TurnView
 from sessions.models import Session
@@ -138,6 +139,21 @@ def _control(forks: Forks, turn: TurnView) -> TurnCapability:
     if able.reason == Reason.TURN_NOT_SETTLED:
         return TurnCapability(False, able.reason, "This turn is still running; it can be forked once it is settled.")
     return able
+
+
+@register.simple_tag
+def settlement_of(operation: Operation) -> str:
+    """Who or what ended the uncertainty about a fork, and why, as a sentence; "" when there was none."""
+    if operation.calls == 0 or operation.status == OperationStatus.UNKNOWN:
+        return ""
+    acts = OperationAudit.objects.filter(operation_id=operation.pk, from_status=OperationStatus.UNKNOWN)
+    return settlement_words(list(acts))
+
+
+@register.simple_tag
+def looked_after_by(operation: Operation) -> User | None:
+    """The operator who looks after an unknown fork."""
+    return User.objects.filter(pk=operation.assigned_to_id).first() if operation.assigned_to_id else None
 
 
 @register.filter

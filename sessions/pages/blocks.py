@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -219,7 +219,7 @@ def _interaction(event: EventView, render: Renderer) -> Block:
     )
 
 
-_MAKERS = {
+_MAKERS: dict[str, Callable[[EventView, Renderer], Block]] = {
     EventKind.MESSAGE_USER: _you,
     EventKind.MESSAGE_ASSISTANT: _agent,
     EventKind.REASONING: _reasoning,

@@ -87,11 +87,11 @@ def listing(user: User, query: QueryDict) -> Listing:
     sessions = sessions[:PAGE_SIZE]
     recent = list(everything.order_by("-updated_at_unix_ms", "-id").values_list("provider", "cwd")[:RECENT_FOR_CHOICES])
     return Listing(
-        _rows(sessions, plain(query.get("q", "")).strip()),
+        _rows(sessions, _text(query, "q").strip()),
         _encode(sessions[-1]) if more else "",
         cursor is not None,
         any(query.get(name, "").strip() for name in ("q", "provider", "cwd", "state")),
-        _providers({provider for provider, _ in recent} | ({query["provider"]} if query.get("provider") else set())),
+        _providers({provider for provider, _ in recent} | ({_text(query, "provider")} - {""})),
         _folders([cwd for _, cwd in recent], query.get("cwd", "")),
         workspaces,
         workspace,
@@ -103,16 +103,21 @@ def _chosen(workspaces: Sequence[Workspace], wanted: str) -> Workspace | None:
 
 
 def _narrow(sessions: SessionQuerySet, workspace: Workspace, user: User, query: QueryDict) -> SessionQuerySet:
-    words = plain(query.get("q", "")).strip()
+    words = _text(query, "q").strip()
     if words:
         sessions = search.matching(user, words).filter(workspace=workspace)
     data: MultiValueDict[str, str] = MultiValueDict(
-        {name: [plain(query[name])] for name in ("provider", "cwd") if query.get(name)}
+        {name: [_text(query, name)] for name in ("provider", "cwd") if query.get(name)}
     )
     found = SessionFilterSet(data, queryset=sessions)
     if found.is_valid():
         sessions = found.qs
     return sessions.filter(_state(query.get("state", "")))
+
+
+def _text(query: QueryDict, name: str) -> str:
+    """A value as both databases can take it."""
+    return plain(str(query.get(name, "")))
 
 
 def _state(state: str) -> Q:

@@ -35,7 +35,10 @@ NOT_MODIFIED = 204
 
 def _visible(request: HttpRequest, session_id: uuid.UUID) -> Session:
     sessions = Session.objects.visible_to(cast("User", request.user)).living()
-    return get_object_or_404(sessions.select_related("home__runner", "sync", "workspace", "family"), pk=session_id)
+    found: Session = get_object_or_404(
+        sessions.select_related("home__runner", "sync", "workspace", "family"), pk=session_id
+    )
+    return found
 
 
 def _sync(session: Session) -> SessionSync | None:
