@@ -16,5 +16,5 @@ class OperationsConfig(AppConfig):
         from sessions import holdings as found
         from sessions import retention
 
-        found.register(holdings.answer)
+        found.register(holdings.answer, waits=holdings.waits)
         retention.register(holdings.keep)

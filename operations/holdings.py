@@ -25,6 +25,12 @@ from sessions.store import Snapshot
 _SENT = (OperationStatus.DISPATCHING, OperationStatus.PROVIDER_ACCEPTED, OperationStatus.UNKNOWN)
 
 
+def waits(home_id: uuid.UUID) -> bool:
+    """Whether a fork in this home was sent and is not settled, or was unknown once, so that a child may turn up."""
+    sent = Q(status__in=_SENT) | Q(unknown_since__isnull=False)
+    return Operation.objects.filter(sent, home_id=home_id).exists()
+
+
 def answer(home_id: uuid.UUID, discovered: DiscoveredSession) -> Held | None:
     """The operation that has to be settled before the found session may become one; findings go to evidence."""
     found = _by_marker(home_id, discovered) or _by_id(home_id, discovered)

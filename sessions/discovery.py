@@ -83,21 +83,15 @@ class Scanner:
         if not batch:
             return
         existing = self._sessions(found.ref.provider_session_id for found in batch)
-        purged = self._purged([found for found in batch if found.ref.provider_session_id not in existing])
-        wanted = [
-            found
-            for found in batch
-            if found.ref.provider_session_id in existing
-            or (found.ref.provider_session_id not in purged and self._may_list(found))
-        ]
+        listable = self._listable([found for found in batch if found.ref.provider_session_id not in existing])
+        wanted = [found for found in batch if found.ref.provider_session_id in existing.keys() | listable]
         with transaction.atomic():
             for found in wanted:
                 session = existing.get(found.ref.provider_session_id)
                 if session is None:
-                    session = self._list(found, (parents or {}).get(found.parent_provider_session_id))
+                    self._list(found, (parents or {}).get(found.parent_provider_session_id))
                 else:
-                    _update_facts(session, found)
-                self._queue(session, found)
+                    self._note(session, found)
             wakeups.notify(WAKE_UP)
         self.known.update({found.ref.provider_session_id: found.stamp for found in wanted})
         time.sleep(PAUSE_SECONDS)
@@ -127,39 +121,48 @@ class Scanner:
         self.known.update({provider_id: stamps[provider_id] for provider_id in purged})
         return purged
 
-    def _may_list(self, found: DiscoveredSession) -> bool:
-        held = holdings.held(self.home.pk, found)
-        if held is not None:
-            log.debug("provider_session_held", operation=str(held.operation_id), reason=held.reason)
-        return held is None
+    def _listable(self, batch: list[DiscoveredSession]) -> set[str]:
+        """Those that become sessions: nobody removed them for good, and no unfinished fork claims them."""
+        purged = self._purged(batch)
+        left = [found for found in batch if found.ref.provider_session_id not in purged]
+        held = holdings.claims(self.home.pk, left)
+        for provider_id, claim in held.items():
+            log.debug("provider_session_held", session=provider_id, by=str(claim.operation_id), reason=claim.reason)
+        return {found.ref.provider_session_id for found in left} - held.keys()
 
     def _sessions(self, provider_ids: Iterable[str]) -> dict[str, Session]:
         rows = Session.objects.filter(home=self.home, provider_session_id__in=set(provider_ids))
         return {str(session.provider_session_id): session for session in rows}
 
-    def _queue(self, session: Session, found: DiscoveredSession) -> None:
-        """Note what was seen, and that there is something to read."""
-        sync, _ = SessionSync.objects.get_or_create(session=session, defaults={"queue": str(self.home.runner_id)})
+    def _list(self, found: DiscoveredSession, parent: Session | None) -> None:
+        """Make the session's row; somebody else may have made it a moment ago."""
+        try:
+            with transaction.atomic():
+                session = store.create(**_facts_of_new(self.home, found, parent))
+                SessionSync.objects.create(session=session, **self._seen(found, Hurry.BACKLOG))
+        except (IntegrityError, StoreError):
+            made = Session.objects.get(home=self.home, provider_session_id=found.ref.provider_session_id)
+            self._note(made, found)
+
+    def _note(self, session: Session, found: DiscoveredSession) -> None:
+        """Bring a known session's facts up to what was found, and queue what there is to read."""
+        _update_facts(session, found)
+        sync, _ = SessionSync.objects.get_or_create(session=session)
         state = sync.state
         if state == SyncState.MISSING:
             state = SyncState.IMPORTED if sync.stamp_imported else SyncState.LISTED
         hurry = Hurry.LIVE if sync.stamp_imported or session.seed_length else Hurry.BACKLOG
-        SessionSync.objects.filter(pk=sync.pk).update(
-            path=str(found.ref.path or ""),
-            stamp_seen=found.stamp,
-            bytes_total=Greatest(F("bytes_done"), found.size),
-            state=state,
-            attempts=0,
-            next_run_at=clock.database_now(-HEAD_START[hurry]),
-        )
+        seen = {**self._seen(found, hurry), "bytes_total": Greatest(F("bytes_done"), found.size)}
+        SessionSync.objects.filter(pk=sync.pk).update(state=state, attempts=0, **seen)
 
-    def _list(self, found: DiscoveredSession, parent: Session | None) -> Session:
-        """Make the session's row; somebody else may have made it a moment ago."""
-        try:
-            with transaction.atomic():
-                return store.create(**_facts_of_new(self.home, found, parent))
-        except (IntegrityError, StoreError):
-            return Session.objects.get(home=self.home, provider_session_id=found.ref.provider_session_id)
+    def _seen(self, found: DiscoveredSession, hurry: Hurry) -> dict[str, Any]:
+        return {
+            "queue": str(self.home.runner_id),
+            "path": str(found.ref.path or ""),
+            "stamp_seen": found.stamp,
+            "bytes_total": found.size,
+            "next_run_at": clock.database_now(-HEAD_START[hurry]),
+        }
 
 
 def _queue_unfinished(home: Home) -> None:

@@ -7,7 +7,7 @@ Operations know about that, but sessions stand below operations; so operations r
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sessions.providers.base import DiscoveredSession
@@ -22,24 +22,24 @@ class Held:
 
 
 Holder = Callable[[uuid.UUID, DiscoveredSession], Held | None]
+Waits = Callable[[uuid.UUID], bool]
 
-_holders: list[Holder] = []
+_holders: dict[Holder, Waits] = {}
 
 
-def register(holder: Holder) -> None:
+def register(holder: Holder, *, waits: Waits = lambda home_id: True) -> None:
     """Ask ``holder`` from now on; registering it again changes nothing.
 
     It is called with the home's id and what was found, outside of a transaction, each time the importer comes across
-    the provider session again. It may hand the finding to evidence.
+    the provider session again. It may hand the finding to evidence. ``waits`` says cheaply whether anything of a home
+    is waited for at all; without that only sessions that bear one of our marks are asked about.
     """
-    if holder not in _holders:
-        _holders.append(holder)
+    _holders.setdefault(holder, waits)
 
 
 def unregister(holder: Holder) -> None:
     """Stop asking ``holder``."""
-    if holder in _holders:
-        _holders.remove(holder)
+    _holders.pop(holder, None)
 
 
 def held(home_id: uuid.UUID, discovered: DiscoveredSession) -> Held | None:
@@ -49,3 +49,14 @@ def held(home_id: uuid.UUID, discovered: DiscoveredSession) -> Held | None:
         if claim is not None:
             return claim
     return None
+
+
+def claims(home_id: uuid.UUID, found: Sequence[DiscoveredSession]) -> dict[str, Held]:
+    """The claims on these provider sessions, by their ids; the others may become sessions.
+
+    A fork is noted as sent before its child can exist, so what was found before this is called is never missed.
+    """
+    waiting = bool(found) and any(waits(home_id) for waits in _holders.values())
+    asked = [session for session in found if waiting or session.fork_operation_id]
+    answers = {session.ref.provider_session_id: held(home_id, session) for session in asked}
+    return {provider_id: claim for provider_id, claim in answers.items() if claim is not None}
