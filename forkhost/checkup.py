@@ -17,11 +17,12 @@ import httpx
 from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import Error, connection
-from django.db.models import Count, Min
+from django.db.models import Count
 
 from forkhost import preparing
 from forkhost.kit import clock
-from operations.models import Operation
+from operations.models import Notification, Operation
+from operations.saga import notices
 from sessions import runners, triggers
 from sessions.choices import SyncState
 from sessions.models import Home, Runner, SessionSync
@@ -31,6 +32,8 @@ from sessions.providers.base import Adapter, Attestation, HomeRef, PointSupport
 LOW_SPACE_BYTES = 500 * 1024 * 1024
 STUCK_SECONDS = 60.0
 REACH_SECONDS = 3.0
+# Stuck forks that are named one by one.
+LISTED = 20
 
 _POINTS = {
     PointSupport.ANY_TURN: "forks at any settled turn",
@@ -69,7 +72,7 @@ def findings() -> Iterator[Finding]:
         yield finding
     yield from agents()
     if usable:
-        checks: tuple[Check, ...] = (workers, homes, transcripts, forks)
+        checks: tuple[Check, ...] = (workers, homes, transcripts, forks, messages)
         for check in checks:
             yield from check()
     yield from public_url()
@@ -185,27 +188,49 @@ def transcripts() -> Iterator[Finding]:
 
 
 def forks() -> Iterator[Finding]:
-    """Forks that wait, and forks that wait for a person."""
-    waiting = Operation.objects.open().aggregate(number=Count("pk"), oldest=Min("prepared_at"))
-    if waiting["number"]:
-        age = clock.now() - waiting["oldest"]
-        stuck = age > dt.timedelta(seconds=STUCK_SECONDS)
-        yield Finding(
-            Level.PROBLEM if stuck else Level.OK,
-            "forks",
-            f"{waiting['number']} under way, the oldest for {_age(age)}",
-            "See whether the worker of its machine is at work." if stuck else "",
-        )
-    unknown = Operation.objects.unknown().count()
-    if unknown:
+    """Forks that wait too long, and forks that somebody has to look after: one finding for each, the oldest first."""
+    now = clock.now()
+    open_forks = Operation.objects.open().filter(next_run_at__isnull=False)
+    waiting = open_forks.count()
+    late = open_forks.filter(prepared_at__lt=now - dt.timedelta(seconds=STUCK_SECONDS)).order_by("prepared_at")
+    if waiting:
+        yield Finding(Level.OK, "forks", f"{waiting} under way")
+    for fork in late[:LISTED]:
         yield Finding(
             Level.PROBLEM,
-            "forks",
-            f"{unknown} with an unknown outcome; nothing is sent again and the sources are unharmed",
-            "Settle them by evidence in the admin, under unknown forks.",
+            f"fork {fork.pk}",
+            f"{fork.status} for {_age(now - fork.prepared_at)}{f': {fork.error_text}' if fork.error_text else ''}",
+            f"See whether the worker of its machine is at work, and look at it: {notices.operation_url(fork)}",
         )
-    if not waiting["number"] and not unknown:
+    queue = Operation.objects.all().queue().exclude(pk__in=late.values("pk"))
+    for fork in queue.order_by("-needs_person", "prepared_at")[:LISTED]:
+        asks = "needs a person" if fork.needs_person else "looked at again by itself"
+        since = f"unknown for {_age(now - fork.unknown_since)}" if fork.unknown_since else fork.status
+        yield Finding(
+            Level.PROBLEM if fork.needs_person else Level.NOTE,
+            f"fork {fork.pk}",
+            f"{since}, {asks}; nothing is sent again and the source is unharmed",
+            f"Look at the evidence: {notices.console_url(fork)}",
+        )
+    hidden = max(0, late.count() - LISTED) + max(0, queue.count() - LISTED)
+    if hidden:
+        yield Finding(Level.PROBLEM, "forks", f"{hidden} more of these", "They are all in the admin, under operations.")
+    if not waiting and not queue.exists():
         yield Finding(Level.OK, "forks", "nothing waits")
+
+
+def messages() -> Iterator[Finding]:
+    """Notifications that did not arrive."""
+    given_up = Notification.objects.filter(given_up_at__isnull=False)
+    number = given_up.count()
+    if number:
+        newest = given_up.order_by("-given_up_at").values_list("error_text", flat=True).first()
+        yield Finding(
+            Level.NOTE,
+            "notifications",
+            f"{number} were given up, the last one because: {newest}",
+            "They are in the admin, under notifications. Correct FORKHOST_EMAIL_URL or the workspace's webhook.",
+        )
 
 
 def _age(age: dt.timedelta) -> str:

@@ -6,9 +6,11 @@ from django.contrib import admin
 from django.urls import include, path
 
 from forkhost.api_root import OpenApiView
+from forkhost.metrics import MetricsView
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path("metrics", MetricsView.as_view(), name="metrics"),
     path("v1/openapi.json", OpenApiView.as_view(), name="openapi"),
     path("v1/", include("operations.api.urls")),
     path("v1/", include("sessions.api.urls")),

@@ -132,6 +132,8 @@ def nothing_created(operation: Operation) -> str:
         return "an operator confirmed that nothing was created"
     if operation.error_code == ErrorCode.PROVEN_NOT_CREATED:
         return "it was proven that nothing was created"
+    if operation.error_code == ErrorCode.TORN_CHILD_REMOVED:
+        return "what the agent left behind was broken off, and an operator had it removed"
     return "it is certain that nothing was created"
 
 

@@ -49,6 +49,11 @@ def console_url(operation: Operation) -> str:
     return _url("admin:operations_operation_settle", operation)
 
 
+def operation_url(operation: Operation) -> str:
+    """Its page."""
+    return _url("operations:operation", operation)
+
+
 def receipt_url(operation: Operation) -> str:
     """Where everybody who may see it reads what happened."""
     return _url("operations:receipt", operation)
@@ -122,7 +127,7 @@ def _message(operation: Operation, row: Notification, why: Act) -> str:
         "act": why.value,
         "errorCode": operation.error_code,
         "atUnixMs": clock.to_ms(row.created_at),
-        "operationUrl": _url("operations:operation", operation),
+        "operationUrl": operation_url(operation),
         "receiptUrl": receipt_url(operation),
         "consoleUrl": console_url(operation),
     }
