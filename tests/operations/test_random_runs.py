@@ -34,22 +34,34 @@ from sessions.workspaces import join
 from tests.operations.support import ACTOR, LEASE_SECONDS, World, make_world, through, turn
 
 S = OperationStatus
-STEPS = ["accept", "accept", "accept", "reject", "not_started", "lose", "lose_answer", "torn", "explode", "half"]
-EXAMPLES, STEP_COUNT = 12, 50
+STEPS = [
+    "accept",
+    "accept",
+    "accept",
+    "reject",
+    "not_started",
+    "lose",
+    "lose_answer",
+    "torn",
+    "explode",
+    "half",
+    "half",
+]
+EXAMPLES, STEP_COUNT = 10, 80
 # What may happen next; what is named more often happens more often.
 HAPPENINGS = [
     *["ask"] * 4,
     "ask_again",
     "reuse_the_request_id",
-    "acknowledge",
+    *["acknowledge"] * 2,
     "switch",
-    "the_source_goes_on",
+    *["the_source_goes_on"] * 3,
     *["a_worker_works"] * 3,
     "a_worker_dies_before_the_mark",
     "a_worker_dies_after_the_mark",
-    "a_worker_that_lost_its_operation_answers",
+    *["a_worker_that_lost_its_operation_answers"] * 2,
     *["sweep"] * 2,
-    *["look_up"] * 2,
+    *["look_up"] * 4,
     *["settle"] * 2,
 ]
 
@@ -85,6 +97,7 @@ class Forks(RuleBasedStateMachine):
     def begin(self, luck: int) -> None:
         """A run is its seed: the same luck, the same happenings."""
         self.random = random.Random(luck)
+        self.switch(self.random.randrange(2))
 
     @rule()
     def happen(self) -> None:
@@ -163,6 +176,8 @@ class Forks(RuleBasedStateMachine):
         if not self.zombies:
             return
         operation, lease, token = self.zombies.pop()
+        if number % 4:
+            recovery.sweep()
         child = self.world.agent.add_child(
             source=operation.source_provider_session_id, turn=operation.source_provider_turn_id, marker="late"
         )
