@@ -30,6 +30,7 @@ class Reason(enum.StrEnum):
     NOT_ROOT = "source_not_root"
     NOT_IMPORTED = "history_not_imported"
     TRANSCRIPT_MISSING = "source_transcript_missing"
+    HOME_MISSING = "home_missing"
     NO_PROVIDER_SESSION = "provider_session_missing"
     WORKTREE_ISOLATED = "worktree_isolated"
     ADAPTER_MISSING = "adapter_missing"
@@ -44,6 +45,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.NOT_ROOT: "This is a sub-agent's lane; only whole conversations can be forked.",
     Reason.NOT_IMPORTED: "The history of this session is still being imported; try again in a moment.",
     Reason.TRANSCRIPT_MISSING: "The agent's transcript of this session is gone, so the agent cannot fork it any more.",
+    Reason.HOME_MISSING: "The agent's folder on this session's machine is gone.",
     Reason.NO_PROVIDER_SESSION: "The agent has no session of its own for this one.",
     Reason.WORKTREE_ISOLATED: "This session runs in an isolated worktree, and a fork would share it.",
     Reason.ADAPTER_MISSING: "No adapter for this kind of agent is installed here.",
@@ -144,6 +146,8 @@ def _own_reason(session: Session) -> Reason | None:
         return None
     if not session.provider_session_id:
         return Reason.NO_PROVIDER_SESSION
+    if session.home is not None and session.home.problem_code == Reason.HOME_MISSING:
+        return Reason.HOME_MISSING
     sync = _sync(session)
     if sync is not None and sync.state == SyncState.MISSING:
         return Reason.TRANSCRIPT_MISSING

@@ -73,6 +73,8 @@ def _join(child_id: uuid.UUID, parent_id: uuid.UUID) -> None:
     old, new = ids[child_id], ids[parent_id]
     if old == new:
         return
+    # Sessions before families, as everywhere.
+    list(Session.objects.filter(family_id=old).order_by("pk").select_for_update(no_key=True).values_list("pk"))
     families = {
         family.pk: family for family in Family.objects.filter(pk__in=(old, new)).order_by("pk").select_for_update()
     }

@@ -17,7 +17,7 @@ from django.db import transaction
 from forkhost.kit.leases import Lease, LeaseKeeper
 from sessions import history, lanes, runners, store
 from sessions.batches import Batch, Place
-from sessions.choices import Activity, SessionKind, SyncState
+from sessions.choices import Activity, SyncState
 from sessions.errors import SessionFenced, SessionGone, StaleSession
 from sessions.models import Session, SessionSync
 from sessions.providers import registry
@@ -93,8 +93,9 @@ class Reading:
                 return False
         batch.write()
         batch.recorded.finish()
-        if self.session.kind == SessionKind.ROOT:
-            lanes.place(self.session, after_seq=min(self.began_at, self.session.last_seq))
+        lanes.place(self.session.pk, after_seq=min(self.began_at, self.session.last_seq))
+        if self.session.parent_session_id is not None and self.session.parent_turn_id is None:
+            lanes.place(self.session.parent_session_id)
         return True
 
     def _place(self) -> Place:

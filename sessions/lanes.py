@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 from django.db.models import F
 
 from sessions import history
@@ -9,24 +11,21 @@ from sessions.choices import EventKind
 from sessions.models import Event, Session
 
 
-def place(parent: Session, *, after_seq: int = 0) -> int:
-    """Tie lanes of ``parent`` that have no turn yet to the turn whose tool call started them; how many.
+def place(session_id: uuid.UUID, *, after_seq: int = 0) -> int:
+    """Tie the lanes of a session that have no turn yet to the turn whose tool call started them; how many.
 
-    Looks at the parent's own events after ``after_seq``. A lane whose call is not there stays with its session alone.
+    Looks at the session's own events after ``after_seq``. A lane whose call is not there stays with its session alone.
     """
-    waiting = {
-        str(call_id): lane_id
-        for lane_id, call_id in Session.objects.filter(
-            parent_session_id=parent.pk, parent_turn_id=None, parent_tool_call_id__isnull=False
-        ).values_list("pk", "parent_tool_call_id")
-    }
-    if not waiting:
+    lanes = Session.objects.filter(parent_session_id=session_id, parent_turn_id=None, parent_tool_call_id__isnull=False)
+    waiting = {str(call_id): lane_id for lane_id, call_id in lanes.values_list("pk", "parent_tool_call_id")}
+    parent = Session.objects.filter(pk=session_id).first() if waiting else None
+    if parent is None:
         return 0
-    calls = Event.objects.filter(log_id=parent.log_id, seq__gt=after_seq, seq__lte=parent.last_seq)
+    calls = Event.objects.filter(
+        log_id=parent.log_id, seq__range=(after_seq + 1, parent.last_seq), kind=EventKind.TOOL_CALL
+    )
     placed = 0
-    for text, ordinal in calls.filter(kind=EventKind.TOOL_CALL, turn_no__isnull=False).values_list(
-        "payload", "turn_no"
-    ):
+    for text, ordinal in calls.values_list("payload", "turn_no"):
         call_id = next((call_id for call_id in waiting if f'"{call_id}"' in text), None)
         if call_id is None or ordinal is None:
             continue

@@ -20,12 +20,12 @@ from forkhost.kit import clock
 from forkhost.kit.leases import LeaseKeeper, claim, release
 from forkhost.kit.stopping import StopFlag
 from forkhost.kit.wakeups import Listener
-from sessions import runners
+from sessions import indexing, runners
 from sessions.discovery import Scanner
 from sessions.importing import import_claimed
 from sessions.models import Home, Runner
 from sessions.providers import registry
-from sessions.providers.base import Attestation, Unreadable
+from sessions.providers.base import Unreadable
 from sessions.syncing import WAKE_UP, claim_next
 
 log = structlog.get_logger(__name__)
@@ -38,6 +38,7 @@ SCAN_SHARE = 0.2
 MISSING_SECONDS = 10.0
 HOMES_SECONDS = 5.0
 IDLE_SECONDS = 1.0
+INDEX_IDLE_SECONDS = 1.0
 LONGEST_BACKOFF_SECONDS = 30.0
 
 
@@ -67,6 +68,7 @@ class SessionWorker:
         self._loop("homes", self._keep_homes)
         self._import_loop("import-hurried", hurried=True)
         self._import_loop("import", hurried=False)
+        self._loop("search", self._index)
 
     def join(self) -> None:
         """Wait for the loops to end; they do once a stop was requested."""
@@ -121,7 +123,13 @@ class SessionWorker:
         at, known = self._attested.get(home.pk, (0.0, ""))
         if home.pk in self._attested and known == stamp and time.monotonic() - at < runners.ATTEST_AGAIN_SECONDS:
             return
-        proven: Attestation | None = runners.attest(home)
+        try:
+            proven = runners.attest(home)
+        except Exception:
+            # An adapter of somebody else; the other homes have to be attested all the same.
+            log.exception("attestation_failed", home=str(home.pk), provider=home.provider)
+            self._attested.pop(home.pk, None)
+            return
         self._attested[home.pk] = (time.monotonic(), runners.executable_stamp(proven))
 
     def _watch(self, home_id: uuid.UUID) -> float:
@@ -154,6 +162,16 @@ class SessionWorker:
             return 0.0
 
         self._loop(name, step, listener.close)
+
+
+    # Search ---------------------------------------------------------------------------------------------------------
+
+    def _index(self) -> float:
+        """Catch the search index up by one step, then leave the database to others for at least as long."""
+        began = time.monotonic()
+        if not indexing.step():
+            return INDEX_IDLE_SECONDS
+        return time.monotonic() - began
 
 
 class HomeWatch:

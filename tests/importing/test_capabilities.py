@@ -54,6 +54,11 @@ def lose_transcript(session: Session) -> None:
     session.sync.state = SyncState.MISSING
 
 
+def lose_home(session: Session) -> None:
+    assert session.home is not None
+    session.home.problem_code = "home_missing"
+
+
 def never_imported(session: Session) -> None:
     session.sync.stamp_imported = ""
 
@@ -78,6 +83,7 @@ def another_agent(session: Session) -> None:
         (make_lane, Reason.NOT_ROOT),
         (lose_provider_session, Reason.NO_PROVIDER_SESSION),
         (lose_transcript, Reason.TRANSCRIPT_MISSING),
+        (lose_home, Reason.HOME_MISSING),
         (never_imported, Reason.NOT_IMPORTED),
         (isolate, Reason.WORKTREE_ISOLATED),
         (forget_attestation, Reason.NOT_ATTESTED),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 
-from sessions import families, titles
+import pytest
+
+from sessions import families, history, titles
 from sessions.choices import SessionKind
 from sessions.models import Family, Home, Session
+from sessions.providers.base import EventKind, ReadEvent
 from tests.importing.conftest import RECORDINGS, Desk, put_claude, put_codex, sessions_of
 from tests.importing.told import START_MS, Told, ToldAdapter, turn
 
@@ -79,6 +82,35 @@ def test_a_sub_agents_lane_hangs_below_its_session_at_the_call_that_started_it(d
     parent = Session.objects.get(home=home, kind=SessionKind.ROOT)
     assert (lane.parent_session_id, lane.root_session_id) == (parent.pk, parent.pk)
     assert lane.preview == "count the files"
+
+
+@pytest.mark.parametrize("lane_first", [True, False])
+def test_a_lane_is_tied_to_the_turn_whose_call_started_it(
+    desk: Desk, told: ToldAdapter, told_home: Home, lane_first: bool
+) -> None:
+    call = ReadEvent(EventKind.TOOL_CALL, START_MS, {"callId": "call_7", "name": "Agent", "input": {}})
+    start, asked, answered, ended = turn(2)
+    root = Told("root", [*turn(1), start, asked, call, answered, ended], updated_at_ms=START_MS + 5)
+    lane = Told("lane", turn(1), updated_at_ms=START_MS + (9 if lane_first else 1), parent="root")
+    lane.facts = {"parent_tool_call_id": "call_7"}
+    sessions_of(told, told_home).extend([root, lane])
+    desk.bring_in(told_home)
+    found = by_name(told_home)
+    assert found["lane"].parent_tool_call_id == "call_7"
+    assert found["lane"].parent_turn_id == history.turns(found["root"])[1].id
+
+
+def test_a_lane_that_is_found_after_its_call_was_read_is_tied_to_it(
+    desk: Desk, told: ToldAdapter, told_home: Home
+) -> None:
+    call = ReadEvent(EventKind.TOOL_CALL, START_MS, {"callId": "call_7", "name": "Agent", "input": {}})
+    sessions_of(told, told_home).append(Told("root", [*turn(1, ended=False), call]))
+    desk.bring_in(told_home)
+    lane = Told("lane", turn(1), parent="root", facts={"parent_tool_call_id": "call_7"})
+    sessions_of(told, told_home).append(lane)
+    desk.bring_in(told_home)
+    found = by_name(told_home)
+    assert found["lane"].parent_turn_id == history.turns(found["root"])[0].id
 
 
 def test_lanes_wait_for_their_parents_and_may_be_nested(desk: Desk, told: ToldAdapter, told_home: Home) -> None:
