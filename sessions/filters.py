@@ -8,7 +8,6 @@ import django_filters
 from django.db.models import Q
 from django.forms import CharField
 
-from forkhost.kit.ids import parse_id
 from sessions.choices import SessionKind
 from sessions.models import Session
 from sessions.payloads import plain
@@ -34,7 +33,7 @@ class TextFilter(django_filters.CharFilter):  # type: ignore[misc]
 
 
 class SessionFilterSet(django_filters.FilterSet):  # type: ignore[misc]
-    """``provider``: exactly. ``q``: in title or first prompt, or an id. ``cwd``: that folder or one inside it.
+    """``provider``: exactly. ``cwd``: that folder or one inside it. ``q`` is checked, and is for ``sessions.search``.
 
     ``kind``: roots unless it asks for sub-agents' lanes. An invalid form filters nothing, so check ``is_valid``.
     """
@@ -60,38 +59,11 @@ class SessionFilterSet(django_filters.FilterSet):  # type: ignore[misc]
         return queryset.filter(kind=value)
 
     def filter_words(self, queryset: SessionQuerySet, name: str, value: str) -> SessionQuerySet:
-        """Every word in the title or the first prompt; or the whole text is an id, ours in any case."""
-        return queryset.filter(exact_id(value) if looks_like_id(value) else words_in_session(value) | exact_id(value))
+        """Nothing here: ``sessions.search`` looks for words, before, and the form only says whether they can be."""
+        return queryset
 
     def filter_folder(self, queryset: SessionQuerySet, name: str, value: str) -> SessionQuerySet:
         """That folder or one inside it."""
         folder = value.rstrip("/") or "/"
         inside = folder if folder.endswith("/") else f"{folder}/"
         return queryset.filter(Q(cwd=folder) | Q(cwd__startswith=inside))
-
-
-def words_in_session(text: str) -> Q:
-    """Sessions whose title or preview holds every word of the text; nothing for a text without words."""
-    words = text.split()
-    if not words:
-        return Q(pk__in=[])
-    condition = Q()
-    for word in words:
-        condition &= Q(title__icontains=word) | Q(preview__icontains=word)
-    return condition
-
-
-def looks_like_id(text: str) -> bool:
-    """Whether the text is UUID-shaped, so that looking for its words would only cost time."""
-    try:
-        parse_id(text.strip())
-    except ValueError:
-        return False
-    return True
-
-
-def exact_id(text: str) -> Q:
-    """The session with this id, ours in any case, the provider's byte for byte."""
-    text = text.strip()
-    condition = Q(provider_session_id=text)
-    return condition | Q(pk=parse_id(text)) if looks_like_id(text) else condition

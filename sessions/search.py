@@ -1,75 +1,194 @@
-"""Finding sessions by what was asked in them."""
+"""Finding sessions by what was said in them: titles, prompts, answers, and what tools were told and said.
+
+The one selector of pages and API. The index knows places in logs; a session is found by a place only where it shows that
+place, and only those sessions are looked at that the reader may see.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import and_, or_
+from operator import or_
+from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Exists, F, Min, OuterRef, Q
+from django.db.models import Q
 
-from sessions.filters import exact_id, looks_like_id, words_in_session
-from sessions.models import Segment, Session, Turn
+from forkhost.kit.ids import parse_id
+from sessions import search_index, words
+from sessions.models import Event, Home, Segment, Session, Turn, Workspace
+from sessions.payloads import parse, plain
+from sessions.places import TITLE, Place, place_of
 from sessions.querysets import SessionQuerySet
+from sessions.words import Piece
+
+# Beyond so many places the oldest logs are left out, and the answer says so.
+MOST_PLACES = 4_000
+PLACES_A_LOOK = 1_000
+# A database takes so many values in one condition.
+MOST_SESSIONS = 5_000
+_CHUNK = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A session that matches. ``turn_ordinal`` and ``prompt`` are of its first matching turn, None and "" when the title,
-    first prompt or id matched instead.
+    """A session, and the first event it shows that holds all the words.
+
+    ``seq`` and ``kind`` are None and "" where only the title or an id matched; ``turn_ordinal`` is None for these and
+    for standalone events. ``prompt`` is the turn's. ``pieces`` are the surroundings, plain text.
     """
 
     session: Session
-    turn_ordinal: int | None
-    prompt: str
+    seq: int | None = None
+    kind: str = ""
+    turn_ordinal: int | None = None
+    prompt: str = ""
+    pieces: tuple[Piece, ...] = ()
+
+    @property
+    def snippet(self) -> str:
+        """The surroundings of what was found, as plain text."""
+        return "".join(piece.text for piece in self.pieces)
 
 
-def matching(user: User, text: str) -> SessionQuerySet:
-    """Living roots the user may see, whose title, first prompt or one turn's prompt holds every word, or with that id.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found. ``sessions`` are living ones the reader may see, lanes included. ``truncated``: there is more."""
 
-    Only the first 200 characters of a prompt are searched.
+    sessions: SessionQuerySet
+    truncated: bool
+    _wanted: list[str]
+    _seqs: Mapping[int, Sequence[int]]
+
+    def hits(self, sessions: Sequence[Session]) -> list[Hit]:
+        """Where the words stand in some of the sessions, in their order; three queries for all of them."""
+        first = self._first_places([session.pk for session in sessions])
+        events = _events(first.values())
+        prompts = _prompts((place.log_id, event["turn_no"]) for place, event in events.items())
+        return [self._hit(session, first.get(session.pk), events, prompts) for session in sessions]
+
+    def _first_places(self, session_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Place]:
+        first: dict[uuid.UUID, Place] = {}
+        for session_id, log_id, through in _shown(session_ids=session_ids):
+            seqs = self._seqs.get(log_id, ())
+            at = bisect_left(seqs, TITLE + 1)
+            if at < len(seqs) and seqs[at] <= through:
+                first.setdefault(session_id, Place(log_id, seqs[at]))
+        return first
+
+    def _hit(
+        self,
+        session: Session,
+        place: Place | None,
+        events: Mapping[Place, Mapping[str, Any]],
+        prompts: Mapping[tuple[int, int], str],
+    ) -> Hit:
+        event = events.get(place) if place is not None else None
+        if place is None or event is None:
+            return Hit(session)
+        text = plain(words.event_text(event["kind"], parse(event["payload"])))
+        turn_no: int | None = event["turn_no"]
+        prompt = prompts.get((place.log_id, turn_no), "") if turn_no is not None else ""
+        return Hit(session, place.seq, event["kind"], turn_no, prompt, tuple(words.snippet(text, self._wanted)))
+
+
+def find(user: User, text: str, workspace: Workspace | None = None) -> Found:
+    """The sessions that ``user`` may see and that hold every word of ``text`` in one event or in the title.
+
+    Or whose id it is. A word of three or more letters finds longer ones that begin with it. ``workspace``: only there.
     """
-    sessions: SessionQuerySet = Session.objects.visible_to(user).living().roots()
+    visible: SessionQuerySet = Session.objects.visible_to(user).living()
+    workspaces = [workspace.pk] if workspace else list(Workspace.objects.visible_to(user).values_list("pk", flat=True))
+    visible = visible.filter(workspace_id__in=workspaces)
     if looks_like_id(text):
-        return sessions.filter(exact_id(text))
-    # One filter call: each call on a many-valued relation would join the turns anew.
-    shown = Segment.objects.filter(
-        _prompt_holds(text, "log__turns__prompt"),
-        Q(last_turn__isnull=True) | Q(log__turns__ordinal__lte=F("last_turn")),
-        session_id=OuterRef("pk"),
-    )
-    return sessions.filter(words_in_session(text) | exact_id(text) | Exists(shown))
+        return Found(visible.filter(Q(pk=parse_id(text.strip())) | _provider_id(text, workspaces)), False, [], {})
+    wanted = words.asked(text)
+    seqs, truncated = _places(wanted, [words.workspace_word(pk) for pk in workspaces])
+    ids = _sessions_showing(seqs)
+    named = list(visible.filter(_provider_id(text, workspaces)).values_list("pk", flat=True)[:_CHUNK])
+    chosen = [*named, *ids][:MOST_SESSIONS]
+    return Found(visible.filter(pk__in=chosen), truncated or len(ids) > MOST_SESSIONS, wanted, seqs)
 
 
-def hits(sessions: list[Session], text: str) -> list[Hit]:
-    """Where the text was found in sessions that :func:`matching` returned; three queries for all of them."""
-    segments = list(Segment.objects.filter(session__in=sessions).order_by("position"))
-    found = Turn.objects.filter(_prompt_holds(text, "prompt"), log__in={segment.log_id for segment in segments})
-    # A segment begins at its log's first turn, so only a log's first match can be the first one shown.
-    ordinals = dict(found.values_list("log_id").annotate(Min("ordinal")).order_by())
-    first: dict[uuid.UUID, tuple[int, int]] = {}
-    for segment in segments:
-        ordinal = ordinals.get(segment.log_id)
-        if ordinal is not None and (segment.last_turn is None or ordinal <= segment.last_turn):
-            first.setdefault(segment.session_id, (segment.log_id, ordinal))
-    places = reduce(or_, (Q(log=log_id, ordinal=ordinal) for log_id, ordinal in first.values()), Q(pk__in=[]))
-    prompts = {(log_id, ordinal): prompt for log_id, ordinal, prompt in _prompts(places)}
-    return [_hit(session, first.get(session.pk), prompts) for session in sessions]
+def looks_like_id(text: str) -> bool:
+    """Whether the text is UUID-shaped, so that looking for its words would only cost time."""
+    try:
+        parse_id(text.strip())
+    except ValueError:
+        return False
+    return True
 
 
-def _prompts(places: Q) -> Iterable[tuple[int, int, str]]:
-    return Turn.objects.filter(places).values_list("log_id", "ordinal", "prompt")
+def _provider_id(text: str, workspaces: Collection[uuid.UUID]) -> Q:
+    """The provider's own id, byte for byte; asked a home at a time, as the index has it."""
+    homes = Home.objects.filter(runner__workspace_id__in=workspaces).values_list("pk", flat=True)
+    return Q(home_id__in=list(homes), provider_session_id=text.strip())
 
 
-def _hit(session: Session, place: tuple[int, int] | None, prompts: Mapping[tuple[int, int], str]) -> Hit:
-    return Hit(session, place[1], prompts[place]) if place is not None else Hit(session, None, "")
+def _places(wanted: Sequence[str], scope: Collection[str]) -> tuple[dict[int, list[int]], bool]:
+    """The seqs that hold the words, ascending, by log; whether older logs were left out.
+
+    One log cannot use up the room: when a look ends in the middle of a log, the next goes on below that log.
+    """
+    seqs: dict[int, list[int]] = defaultdict(list)
+    below: int | None = None
+    found = 0
+    while True:
+        numbers = search_index.matches(wanted, scope, PLACES_A_LOOK, below)
+        for number in numbers:
+            place = place_of(number)
+            seqs[place.log_id].append(place.seq)
+        found += len(numbers)
+        if len(numbers) < PLACES_A_LOOK or found >= MOST_PLACES:
+            break
+        log_id = place_of(numbers[-1]).log_id
+        # A fork shows a prefix of the log, so its first match decides.
+        seqs[log_id].append(search_index.first_seq(wanted, scope, log_id))
+        below = Place(log_id, TITLE).number
+    return {log_id: sorted(set(of_log)) for log_id, of_log in seqs.items()}, found >= MOST_PLACES
 
 
-def _prompt_holds(text: str, field: str) -> Q:
-    words = text.split()
-    if not words:
-        return Q(pk__in=[])
-    return reduce(and_, (Q(**{f"{field}__icontains": word}) for word in words))
+def _sessions_showing(seqs: Mapping[int, Sequence[int]]) -> list[uuid.UUID]:
+    """The sessions that show at least one of the places, those of the newest logs first."""
+    found: dict[uuid.UUID, None] = {}
+    titled = [log_id for log_id, of_log in seqs.items() if of_log[0] == TITLE]
+    for chunk in _chunks(titled):
+        found |= dict.fromkeys(Session.objects.filter(log_id__in=chunk).values_list("pk", flat=True))
+    for chunk in _chunks(sorted(seqs, reverse=True)):
+        for session_id, log_id, through in _shown(log_ids=chunk):
+            of_log = seqs[log_id]
+            at = bisect_left(of_log, TITLE + 1)
+            if at < len(of_log) and of_log[at] <= through:
+                found.setdefault(session_id)
+    return list(found)
+
+
+def _shown(
+    *, session_ids: Collection[uuid.UUID] | None = None, log_ids: Collection[int] | None = None
+) -> Iterable[tuple[uuid.UUID, int, int]]:
+    """Session, log and the last seq it shows of it, in the order of each session's history."""
+    rows = Segment.objects.order_by("session_id", "position")
+    rows = rows.filter(log_id__in=log_ids) if session_ids is None else rows.filter(session_id__in=session_ids)
+    for session_id, log_id, last_seq, tail in rows.values_list("session_id", "log_id", "last_seq", "session__last_seq"):
+        yield session_id, log_id, tail if last_seq is None else last_seq
+
+
+def _events(places: Iterable[Place]) -> dict[Place, Mapping[str, Any]]:
+    condition = reduce(or_, (Q(log_id=place.log_id, seq=place.seq) for place in set(places)), Q(pk__in=[]))
+    rows = Event.objects.filter(condition).values("log_id", "seq", "kind", "turn_no", "payload")
+    return {Place(row["log_id"], row["seq"]): row for row in rows}
+
+
+def _prompts(turns: Iterable[tuple[int, int | None]]) -> dict[tuple[int, int], str]:
+    wanted = {(log_id, ordinal) for log_id, ordinal in turns if ordinal is not None}
+    condition = reduce(or_, (Q(log_id=log_id, ordinal=ordinal) for log_id, ordinal in wanted), Q(pk__in=[]))
+    rows = Turn.objects.filter(condition).values_list("log_id", "ordinal", "prompt")
+    return {(log_id, ordinal): prompt for log_id, ordinal, prompt in rows}
+
+
+def _chunks(ids: Sequence[int]) -> Iterable[Sequence[int]]:
+    return (ids[at : at + _CHUNK] for at in range(0, len(ids), _CHUNK))

@@ -23,6 +23,7 @@ from sessions.models import Home, Lineage, Runner, Session, WorkClaim, Workspace
 from sessions.providers.base import HomeRef, SessionRef
 from sessions.providers.registry import UnknownProvider, adapter
 from sessions.querysets import SessionQuerySet
+from sessions.search import Hit
 
 Json = dict[str, Any]
 
@@ -142,6 +143,18 @@ def family_page(nodes: Sequence[FamilyNode], *, user: User) -> list[Json]:
         }
         for node, session in zip(nodes, shown, strict=True)
     ]
+
+
+def hit_json(hit: Hit, session: Json) -> Json:
+    """Where a search found its words; ``session`` is the whole projection. ``snippet`` is plain text."""
+    return {
+        "session": session,
+        "seq": hit.seq,
+        "kind": hit.kind or None,
+        "turnOrdinal": hit.turn_ordinal,
+        "prompt": hit.prompt,
+        "snippet": hit.snippet,
+    }
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -210,11 +210,14 @@ class RunnerSerializer(Shape):
 
 
 class HitSerializer(Shape):
-    """A session that matches, and its first turn that does; null when the title, first prompt or id matched instead."""
+    """A session that matches, and the first event it shows that does; null when its title or id matched instead."""
 
     session = SessionSerializer()
-    turnOrdinal = serializers.IntegerField(allow_null=True)
+    seq = serializers.IntegerField(allow_null=True)
+    kind = serializers.ChoiceField(EventKind.choices, allow_null=True)
+    turnOrdinal = serializers.IntegerField(allow_null=True, help_text="Null for a standalone event too.")
     prompt = serializers.CharField()
+    snippet = serializers.CharField(help_text="Plain text around the words found; never HTML.")
 
 
 class ExportSerializer(Shape):
@@ -243,4 +246,9 @@ ClaimList = list_of(ClaimSerializer, "Claim")
 FamilyList = list_of(FamilyMemberSerializer, "Family")
 WorkspaceList = list_of(WorkspaceSerializer, "Workspace")
 RunnerList = list_of(RunnerSerializer, "Runner")
-HitList = list_of(HitSerializer, "Hit")
+
+
+class HitList(list_of(HitSerializer, "Hit")):  # type: ignore[misc]
+    """One page of what was found."""
+
+    truncated = serializers.BooleanField(help_text="The words are common, and the oldest places were not looked at.")

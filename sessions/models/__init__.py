@@ -5,6 +5,7 @@ from __future__ import annotations
 from sessions.models.history import Event, EventLog, Segment, Turn
 from sessions.models.interactions import Interaction, WorkClaim
 from sessions.models.lineage import Attachment, Blob, Lineage, SessionAudit
+from sessions.models.search import SearchDocument
 from sessions.models.sessions import Family, Session, SessionSync
 from sessions.models.workspaces import Home, Membership, Runner, Workspace
 
@@ -19,6 +20,7 @@ __all__ = [
     "Lineage",
     "Membership",
     "Runner",
+    "SearchDocument",
     "Segment",
     "Session",
     "SessionAudit",

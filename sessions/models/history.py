@@ -19,12 +19,14 @@ class EventLog(models.Model):
     """One append-only log. ``seed_digest`` is the running digest it continues from (empty for a log from seq 1).
 
     ``made_by`` is the one session that ever wrote to it: a plain id, because a log outlives a rewind and a purge.
+    ``searched_seq`` is the last event whose words are in the search index.
     """
 
     id = models.BigAutoField(primary_key=True)
     made_by = models.UUIDField(db_index=True)
     first_seq = models.BigIntegerField()
     seed_digest = models.BinaryField(max_length=32, default=b"")
+    searched_seq = models.BigIntegerField(default=0)
 
     class Meta:
         constraints = (models.CheckConstraint(name="log_first_seq_positive", condition=Q(first_seq__gte=1)),)

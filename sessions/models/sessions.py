@@ -36,7 +36,7 @@ class Session(models.Model):
     ``write_fence`` (an operation id) and ``last_seq`` guard every history write: each begins with one guarded update of
     this row. ``seed_length`` counts inherited events. ``binding_map`` maps inherited turn ordinals (as text) to
     ``[provider_turn_id, binding]``; ``binding_kept`` says that inherited turns keep the source's binding.
-    A child is a sub-agent's lane; a fork is a root.
+    A child is a sub-agent's lane; a fork is a root. ``search_due``: the search index is behind its title or its history.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -82,6 +82,7 @@ class Session(models.Model):
     write_fence = models.UUIDField(null=True)
     binding_map = models.JSONField(null=True)
     binding_kept = models.BooleanField(default=False)
+    search_due = models.BooleanField(default=True)
 
     created_at_unix_ms = models.BigIntegerField()
     updated_at_unix_ms = models.BigIntegerField()
@@ -103,6 +104,14 @@ class Session(models.Model):
                 fields=("workspace", "provider", "-updated_at_unix_ms", "-id"),
                 condition=Q(tombstoned_at__isnull=True),
             ),
+            # The list filtered by what sessions are doing, which is rarely anything.
+            models.Index(
+                name="session_list_by_activity",
+                fields=("workspace", "activity", "-updated_at_unix_ms", "-id"),
+                condition=Q(tombstoned_at__isnull=True),
+            ),
+            # What the search index has to catch up with, newest first.
+            models.Index(name="session_search_due", fields=("-updated_at_unix_ms",), condition=Q(search_due=True)),
         )
         constraints = (
             models.UniqueConstraint(
@@ -160,6 +169,8 @@ class SessionSync(LeasedRow):
 
     class Meta(LeasedRow.Meta):
         abstract = False
+        # The list filtered by how far transcripts are imported.
+        indexes = (*LeasedRow.Meta.indexes, models.Index(name="sync_by_state", fields=("state",)))
 
     def __str__(self) -> str:
         return f"sync of {self.session_id} ({self.state})"

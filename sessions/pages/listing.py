@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.contrib.auth.models import User
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Q
 from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 
 from sessions import search
 from sessions.capabilities import Capability, session_capability
 from sessions.choices import Activity, SyncState
-from sessions.filters import SessionFilterSet
+from sessions.filters import TEXT_LIMIT, SessionFilterSet
 from sessions.models import Lineage, Session, SessionSync, Workspace
 from sessions.payloads import plain
 from sessions.providers import registry
@@ -79,7 +79,9 @@ def listing(user: User, query: QueryDict) -> Listing:
         return Listing([], "", False, False, [], [], workspaces, None)
     # One workspace at a time: the index behind this list starts with it.
     everything: SessionQuerySet = Session.objects.visible_to(user).living().roots().filter(workspace=workspace)
-    narrowed = _narrow(everything, workspace, user, query)
+    asked = _text(query, "q").strip()
+    found = search.find(user, asked, workspace) if asked else None
+    narrowed = _narrow(found.sessions if found is not None else everything, query)
     cursor = _decode(query.get("cursor", ""))
     page = _after(narrowed, cursor).select_related("home__runner", "sync").order_by("-updated_at_unix_ms", "-id")
     sessions = list(page[: PAGE_SIZE + 1])
@@ -87,7 +89,7 @@ def listing(user: User, query: QueryDict) -> Listing:
     sessions = sessions[:PAGE_SIZE]
     recent = list(everything.order_by("-updated_at_unix_ms", "-id").values_list("provider", "cwd")[:RECENT_FOR_CHOICES])
     return Listing(
-        _rows(sessions, _text(query, "q").strip()),
+        _rows(sessions, found),
         _encode(sessions[-1]) if more else "",
         cursor is not None,
         any(query.get(name, "").strip() for name in ("q", "provider", "cwd", "state")),
@@ -98,20 +100,42 @@ def listing(user: User, query: QueryDict) -> Listing:
     )
 
 
+@dataclass(slots=True)
+class Results:
+    """One page of what was found across the reader's workspaces. ``asked`` is the text as it can be looked for."""
+
+    asked: str
+    rows: list[Row]
+    next_cursor: str
+    previous: bool
+    truncated: bool
+
+
+def results(user: User, query: QueryDict) -> Results:
+    """The page of a search that ``query`` asks for: ``q``, ``cursor``; nothing is found for no words."""
+    asked = _text(query, "q").strip()[:TEXT_LIMIT]
+    found = search.find(user, asked)
+    cursor = _decode(query.get("cursor", ""))
+    page = _after(found.sessions.roots(), cursor).select_related("home__runner", "sync")
+    sessions = list(page.order_by("-updated_at_unix_ms", "-id")[: PAGE_SIZE + 1])
+    more = len(sessions) > PAGE_SIZE
+    sessions = sessions[:PAGE_SIZE]
+    return Results(
+        asked, _rows(sessions, found), _encode(sessions[-1]) if more else "", cursor is not None, found.truncated
+    )
+
+
 def _chosen(workspaces: Sequence[Workspace], wanted: str) -> Workspace | None:
     return next((workspace for workspace in workspaces if workspace.slug == wanted), next(iter(workspaces), None))
 
 
-def _narrow(sessions: SessionQuerySet, workspace: Workspace, user: User, query: QueryDict) -> SessionQuerySet:
-    words = _text(query, "q").strip()
-    if words:
-        sessions = search.matching(user, words).filter(workspace=workspace)
+def _narrow(sessions: SessionQuerySet, query: QueryDict) -> SessionQuerySet:
     data: MultiValueDict[str, str] = MultiValueDict(
         {name: [_text(query, name)] for name in ("provider", "cwd") if query.get(name)}
     )
-    found = SessionFilterSet(data, queryset=sessions)
-    if found.is_valid():
-        sessions = found.qs
+    chosen = SessionFilterSet(data, queryset=sessions)
+    if chosen.is_valid():
+        sessions = chosen.qs
     return sessions.filter(_state(query.get("state", "")))
 
 
@@ -127,13 +151,13 @@ def _state(state: str) -> Q:
         return Q(fork_operation_id__isnull=False) | Q(observed_parent_id__isnull=False)
     if state in (IMPORTING, MISSING):
         states = [SyncState.MISSING] if state == MISSING else [SyncState.LISTED, SyncState.IMPORTING]
-        return Q(Exists(SessionSync.objects.filter(session_id=OuterRef("pk"), state__in=states)))
+        return Q(pk__in=SessionSync.objects.filter(state__in=states).values("session"))
     return Q()
 
 
-def _rows(sessions: list[Session], words: str) -> list[Row]:
+def _rows(sessions: list[Session], found: search.Found | None) -> list[Row]:
     lineages = Lineage.objects.in_bulk([session.pk for session in sessions if session.fork_operation_id is not None])
-    hits = {hit.session.pk: hit for hit in search.hits(sessions, words)} if words else {}
+    hits = {hit.session.pk: hit for hit in found.hits(sessions)} if found is not None else {}
     return [
         Row(
             session,

@@ -10,6 +10,7 @@ app_name = "sessions"
 
 urlpatterns = [
     path("", views.session_list, name="list"),
+    path("search/", views.search, name="search"),
     path("sessions/<uuid:session_id>/", views.session_detail, name="detail"),
     path("sessions/<uuid:session_id>/tail/", views.tail, name="tail"),
     path("sessions/<uuid:session_id>/progress/", views.progress, name="progress"),

@@ -23,7 +23,7 @@ from sessions.history import EventView
 from sessions.models import Attachment, Session, SessionSync
 from sessions.pages import family, timeline
 from sessions.pages.blocks import build, is_markdown, text_of
-from sessions.pages.listing import STATES, listing, provider_label
+from sessions.pages.listing import STATES, listing, provider_label, results
 from sessions.pages.rendering import Renderer
 from sessions.payloads import plain
 
@@ -66,6 +66,13 @@ def session_list(request: HttpRequest) -> HttpResponse:
     """Every session the reader may see, newest activity first."""
     context = {"nav": "sessions", "listing": listing(cast("User", request.user), request.GET), "states": STATES}
     return render(request, "sessions/list.html", context)
+
+
+@require_safe
+def search(request: HttpRequest) -> HttpResponse:
+    """What was said in any session the reader may see; each result leads to the turn that holds it."""
+    context = {"nav": "search", "results": results(cast("User", request.user), request.GET)}
+    return render(request, "sessions/search.html", context)
 
 
 @require_safe

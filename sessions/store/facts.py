@@ -119,6 +119,8 @@ def update_facts(session_id: uuid.UUID, **facts: Any) -> None:
     changed = {name: value for name, value in _stored(facts).items() if getattr(session, name) != value}
     if not changed:
         return
+    if {"title", "preview"} & set(changed):
+        changed["search_due"] = True
     rows = Session.objects.filter(pk=session_id)
     if FENCED_FACTS & set(changed):
         rows = rows.filter(write_fence__isnull=True)

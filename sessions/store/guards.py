@@ -71,7 +71,7 @@ def advance(session: Session, **changes: Any) -> None:
         tombstoned_at__isnull=True,
         last_seq=session.last_seq,
         history_revision=session.history_revision,
-    ).update(version=F("version") + 1, **changes)
+    ).update(version=F("version") + 1, search_due=True, **changes)
     if rows != 1:
         raise _refusal(session)
 

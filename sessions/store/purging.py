@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Coalesce
 
-from sessions import attachments, retention
+from sessions import attachments, retention, search_index
 from sessions.choices import AuditAction
 from sessions.errors import SessionFenced, SessionHeld
 from sessions.models import Attachment, Event, EventLog, Interaction, Segment, Session, Turn
@@ -44,6 +44,8 @@ def _purge_one(session: Session) -> None:
     if retention.needs(session.pk, logs).session:
         raise SessionHeld("A fork of this session is under way; it can be purged when that has ended.")
     Segment.objects.filter(session_id=session.pk).delete()
+    made = EventLog.objects.filter(made_by=session.pk).values_list("pk", flat=True)
+    search_index.forget_titles({session.log_id, *made})
     session.delete()
     _drop_hidden(logs)
 
@@ -79,6 +81,7 @@ def _drop_hidden(log_ids: list[int]) -> None:
         Interaction.objects.filter(log_id=log_id, asked_seq__gt=through).delete()
         Turn.objects.filter(log_id=log_id, first_seq__gt=through).delete()
         Event.objects.filter(log_id=log_id, seq__gt=through).delete()
+        search_index.forget_events(log_id, through)
         if not through and not Session.objects.filter(log_id=log_id).exists():
             EventLog.objects.filter(pk=log_id).delete()
     if files:

@@ -73,12 +73,13 @@ def theirs(
     people: People, hosted: Callable[..., Session], forked: Callable[..., dict[str, Any]]
 ) -> dict[str, uuid.UUID | str]:
     """Ids of everything there is in the member's workspace."""
-    from sessions import store
+    from sessions import indexing, store
 
     session = hosted(turns=2, title="Secret plan")
     interaction = store.ask_interaction(session.pk, "question")
     claim = store.open_claim(session.pk, "submit", "secret note")
     operation = forked(session)
+    indexing.catch_up()
     return {
         "workspace_id": people.workspace.pk,
         "agent_session_id": session.pk,

@@ -68,12 +68,15 @@ def test_the_limit_is_bounded(api: Caller, paths: Paths, limit: str) -> None:
 
 
 def test_filters(api: Caller, paths: Paths, hosted: Callable[..., Session]) -> None:
+    from sessions import indexing
+
     parser = hosted(turns=0, title="Parser clean-up", cwd="/src/parser")
     inner = hosted(turns=0, title="Lexer", cwd="/src/parser/lexer")
     beside = hosted(turns=0, title="100% parser", cwd="/src/parser-2", provider="dsh")
+    indexing.catch_up()
     assert ids(api.get(paths.sessions, q="PARSER")) == [str(beside.pk), str(parser.pk)]
     assert ids(api.get(paths.sessions, q="up parser")) == [str(parser.pk)]
-    assert ids(api.get(paths.sessions, q="0%")) == [str(beside.pk)]
+    assert ids(api.get(paths.sessions, q="100%")) == [str(beside.pk)]
     assert ids(api.get(paths.sessions, q="   ")) == []
     assert ids(api.get(paths.sessions, cwd="/src/parser/")) == [str(inner.pk), str(parser.pk)]
     assert ids(api.get(paths.sessions, provider="dsh")) == [str(beside.pk)]
@@ -83,7 +86,10 @@ def test_filters(api: Caller, paths: Paths, hosted: Callable[..., Session]) -> N
 
 
 def test_a_search_finds_the_first_prompt(api: Caller, paths: Paths, hosted: Callable[..., Session]) -> None:
+    from sessions import indexing
+
     session = hosted(turns=1)
+    indexing.catch_up()
     assert ids(api.get(paths.sessions, q="question")) == [str(session.pk)]
 
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from forkhost.kit.clock import HeldClock
 from operations.choices import OperationStatus
-from sessions import runners, store
+from sessions import indexing, runners, store
 from sessions.models import Home, Session, Workspace
 from sessions.workspaces import join
 from tests.agents.sample_history import Talk, answer, home_of, imported, sample
@@ -65,6 +65,7 @@ def test_a_row_says_agent_folder_turns_and_what_is_going_on(reader: Client, peop
 )
 def test_filters_narrow_the_list(reader: Client, people: People, query: dict[str, str], found: set[str]) -> None:
     made = sample(people.workspace)
+    indexing.catch_up()
     page = reader.get(SESSIONS, query)
     shown = {
         name for name, session in made.items() if any(link.startswith(session_page(session)) for link in links(page))
@@ -80,6 +81,7 @@ def test_a_session_is_found_by_its_id_in_any_case(reader: Client, people: People
 
 def test_a_hit_in_a_turn_leads_to_that_turn(reader: Client, people: People) -> None:
     made = sample(people.workspace)["source"]
+    indexing.catch_up()
     assert f"{session_page(made, turn=2)}#turn-2" in titles(reader.get(SESSIONS, {"q": "hundred times"}))
 
 

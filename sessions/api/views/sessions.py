@@ -14,7 +14,7 @@ from forkhost.kit.api import body_of, caller, invalid_parameter, known_parameter
 from forkhost.kit.problems import Problem
 from forkhost.kit.schema import answers
 from forkhost.kit.scopes import Scope
-from sessions import lineage, store
+from sessions import lineage, search, store
 from sessions.api import projections
 from sessions.api.access import session_for, workspace_for
 from sessions.api.bodies import CreateSessionBody, PatchSessionBody
@@ -31,6 +31,7 @@ from sessions.api.serializers import FamilyList, SessionList, SessionSerializer
 from sessions.choices import SessionKind, Visibility
 from sessions.filters import TEXT_LIMIT, SessionFilterSet
 from sessions.models import Session
+from sessions.payloads import plain
 
 NOT_YOUR_SESSION = "not_your_session"
 
@@ -45,7 +46,7 @@ class SessionsView(SessionApiView):
         tags=["sessions"],
         parameters=[
             text_parameter("provider", "Of this kind of agent.", most=TEXT_LIMIT),
-            text_parameter("q", "Words in title or first prompt, or an id.", most=TEXT_LIMIT),
+            text_parameter("q", "Words that all occur in the title, or in one event; or an id.", most=TEXT_LIMIT),
             text_parameter("cwd", "Working in this folder or one inside it.", most=TEXT_LIMIT),
             choice_parameter("kind", "`child` lists sub-agents' lanes instead.", SessionKind.values),
             CURSOR,
@@ -58,7 +59,10 @@ class SessionsView(SessionApiView):
         known_parameters(request, "provider", "q", "cwd", "kind", "cursor", "limit")
         user = caller(request)
         workspace = workspace_for(user, workspace_id)
+        q = plain(request.query_params.get("q", ""))
         visible = Session.objects.visible_to(user).living().filter(workspace=workspace)
+        if 0 < len(q) <= TEXT_LIMIT:
+            visible = search.find(user, q, workspace).sessions
         chosen = SessionFilterSet(request.query_params, queryset=visible)
         if not chosen.is_valid():
             name, errors = next(iter(chosen.errors.items()))

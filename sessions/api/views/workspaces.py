@@ -70,24 +70,29 @@ class SearchView(ApiView):
         operation_id="search",
         tags=["sessions"],
         parameters=[
-            text_parameter("q", "Words that all have to occur, or an id.", least=1, most=TEXT_LIMIT),
+            text_parameter(
+                "q", "Words that all occur in the title, or in one event; or an id.", least=1, most=TEXT_LIMIT
+            ),
             CURSOR,
             limit_parameter(),
         ],
         responses=answers({200: HitList}, 400),
     )
     def get(self, request: Request) -> Response:
-        """Find sessions by title, prompts or id, newest activity first."""
+        """Find sessions by title, prompts, answers, tool output or id, newest activity first.
+
+        A word of three or more letters also finds longer ones that begin with it. The index follows a second or two
+        behind what was just written.
+        """
         known_parameters(request, "q", "cursor", "limit")
         text = plain(request.query_params.get("q", ""))
         if not 1 <= len(text) <= TEXT_LIMIT:
             raise invalid_parameter("q", f"q has to be text of 1 to {TEXT_LIMIT} characters.")
         user = caller(request)
-        found = projections.with_relations(search.matching(user, text))
-        page, cursor = newest_first(found, request, kind="search", time="updated_at_unix_ms")
+        found = search.find(user, text)
+        page, cursor = newest_first(
+            projections.with_relations(found.sessions.roots()), request, kind="search", time="updated_at_unix_ms"
+        )
         sessions = projections.sessions_page(page, user=user)
-        items = [
-            {"session": session, "turnOrdinal": hit.turn_ordinal, "prompt": hit.prompt}
-            for hit, session in zip(search.hits(page, text), sessions, strict=True)
-        ]
-        return Response(listed(items, cursor))
+        items = [projections.hit_json(hit, session) for hit, session in zip(found.hits(page), sessions, strict=True)]
+        return Response({**listed(items, cursor), "truncated": found.truncated})
