@@ -108,6 +108,13 @@ def public_url(value: str) -> tuple[str, str, bool]:
     return origin, shown, parts.scheme == "https"
 
 
+def lease_seconds(value: float) -> float:
+    """For how long a worker's silence leaves its forks alone, from 1 to 3600 seconds."""
+    if not 1 <= value <= 3600:
+        raise ImproperlyConfigured("FORKHOST_LEASE_SECONDS has to lie between 1 and 3600.")
+    return value
+
+
 def email(url: str) -> dict[str, Any]:
     """Django's ``EMAIL_*`` settings from ``smtp://user:password@host:port``; empty when ``url`` is empty.
 

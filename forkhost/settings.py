@@ -7,6 +7,7 @@
 ``FORKHOST_SECRET_KEY``     default: generated once into the data folder
 ``FORKHOST_EMAIL_URL``      ``smtp+tls://user:password@host:587``; without it nobody is told by email
 ``FORKHOST_EMAIL_FROM``     whom mails come from
+``FORKHOST_LEASE_SECONDS``  after how long without a sign of life a worker's forks are another's, default: 60
 ``FORKHOST_DB_POOL``        psycopg's connection pool instead of one connection a thread
 ``FORKHOST_DEBUG``, ``FORKHOST_LOG_LEVEL``, ``FORKHOST_LOG_FORMAT`` (``json`` or ``console``)
 
@@ -39,6 +40,7 @@ try:
     LOG_FORMAT = env.str("FORKHOST_LOG_FORMAT", LogFormat.CONSOLE if sys.stderr.isatty() else LogFormat.JSON).lower()
     _extra_hosts: list[str] = env.list("FORKHOST_ALLOWED_HOSTS", [])
     _pool = env.bool("FORKHOST_DB_POOL", False)
+    _lease_seconds = env.float("FORKHOST_LEASE_SECONDS", 60.0)
     _database_url = env.str("DATABASE_URL", None)
     _secret_key = env.str("FORKHOST_SECRET_KEY", None)
     _email_url = env.str("FORKHOST_EMAIL_URL", "")
@@ -51,6 +53,7 @@ if LOG_FORMAT not in list(LogFormat):
     raise ImproperlyConfigured("FORKHOST_LOG_FORMAT has to be json or console.")
 
 FORKHOST_DATA = configuration.data_dir(env.str("FORKHOST_DATA", None), os.environ)
+FORKHOST_LEASE_SECONDS = configuration.lease_seconds(_lease_seconds)
 SECRET_KEY = configuration.secret_key(_secret_key, FORKHOST_DATA)
 FORKHOST_PUBLIC_URL, _public_host, _https = configuration.public_url(env.str("FORKHOST_PUBLIC_URL", ""))
 

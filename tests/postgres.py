@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -34,9 +35,32 @@ START_SECONDS = 60
 UNSAFE = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
 
+@dataclass
+class Server:
+    """A running cluster of one's own."""
+
+    programs: Path
+    folder: Path
+    owner: dict[str, Any]
+    durable: bool
+    process: subprocess.Popen[bytes]
+
+    @property
+    def url(self) -> str:
+        """``DATABASE_URL`` of its database."""
+        return f"postgresql://{USER}@{quote(str(self.folder), safe='')}/{DATABASE}"
+
+    def restart(self) -> None:
+        """End it at once, as a power cut would (``pg_ctl restart -m immediate``), and start it again."""
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait(timeout=30)
+        self.process = _start(self.programs, self.folder, self.owner, durable=self.durable)
+        _wait_until_ready(self.process, self.folder)
+
+
 @contextlib.contextmanager
-def cluster(*, durable: bool = False) -> Iterator[str]:
-    """Start a cluster and yield the URL of an empty database. Raises MissingProgram, RuntimeError."""
+def server(*, durable: bool = False) -> Iterator[Server]:
+    """Start a cluster with an empty database. Raises MissingProgram, RuntimeError."""
     programs = postgres_bin()
     # Short, and not below TMPDIR: a socket's path has to fit into 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="fhpg-", dir="/tmp"))
@@ -45,15 +69,22 @@ def cluster(*, durable: bool = False) -> Iterator[str]:
         if owner:
             os.chown(folder, owner["user"], owner["group"])
         _initdb(programs, folder, owner)
-        server = _start(programs, folder, owner, durable=durable)
+        running = Server(programs, folder, owner, durable, _start(programs, folder, owner, durable=durable))
         try:
-            _wait_until_ready(server, folder)
+            _wait_until_ready(running.process, folder)
             _create_database(folder)
-            yield f"postgresql://{USER}@{quote(str(folder), safe='')}/{DATABASE}"
+            yield running
         finally:
-            _stop(server)
+            _stop(running.process)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def cluster(*, durable: bool = False) -> Iterator[str]:
+    """Start a cluster and yield the URL of an empty database. Raises MissingProgram, RuntimeError."""
+    with server(durable=durable) as running:
+        yield running.url
 
 
 def _owner() -> dict[str, Any]:

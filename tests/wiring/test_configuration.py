@@ -109,7 +109,13 @@ def read_setting(folder: Path, name: str, **variables: str) -> subprocess.Comple
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("FORKHOST_LOG_LEVEL", "loud"), ("FORKHOST_LOG_FORMAT", "xml"), ("FORKHOST_DEBUG", "perhaps")]
+    ("name", "value"),
+    [
+        ("FORKHOST_LOG_LEVEL", "loud"),
+        ("FORKHOST_LOG_FORMAT", "xml"),
+        ("FORKHOST_DEBUG", "perhaps"),
+        ("FORKHOST_LEASE_SECONDS", "0.5"),
+    ],
 )
 def test_a_bad_value_stops_the_start_with_a_sentence(tmp_path: Path, name: str, value: str) -> None:
     done = read_setting(tmp_path, "DEBUG", **{name: value})
@@ -117,6 +123,14 @@ def test_a_bad_value_stops_the_start_with_a_sentence(tmp_path: Path, name: str, 
     last = done.stderr.splitlines()[-1]
     assert "ImproperlyConfigured" in last
     assert name in last
+
+
+def test_leases_last_a_minute_unless_somebody_says_otherwise(tmp_path: Path) -> None:
+    assert read_setting(tmp_path, "FORKHOST_LEASE_SECONDS").stdout.strip() == "60.0"
+    assert read_setting(tmp_path, "FORKHOST_LEASE_SECONDS", FORKHOST_LEASE_SECONDS="5").stdout.strip() == "5.0"
+    for value in (0.9, 3601.0, float("nan")):
+        with pytest.raises(ImproperlyConfigured, match="FORKHOST_LEASE_SECONDS"):
+            configuration.lease_seconds(value)
 
 
 def test_a_secret_may_be_read_from_a_file(tmp_path: Path) -> None:

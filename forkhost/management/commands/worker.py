@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
@@ -79,7 +80,8 @@ class ForkThread(threading.Thread):
         try:
             with Listener(OPERATIONS_WAKE_UP) as listener:
                 self.stop.on_request(listener.wake)
-                operations_worker.run(self.runner, self.stop, listener=listener)
+                pace = operations_worker.Pace(lease_seconds=settings.FORKHOST_LEASE_SECONDS)
+                operations_worker.run(self.runner, self.stop, pace=pace, listener=listener)
         except Exception as error:
             log.exception("fork_worker_failed")
             self.error = error

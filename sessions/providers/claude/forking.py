@@ -169,13 +169,13 @@ def _call(process: _Process, request: ForkRequest, source: Path, checkpoint: str
         crash_point(CrashPoint.DURING_CALL)
         answer = process.hear(request.attestation.longest_fork_seconds)
     except _Silence:
+        # Names no child: nobody saw one. Its id is announced, and a look-up goes by that.
         dead = process.stop()
         raise Unknown(
             "fork_process_lost",
             "The fork process ended or was ended without an answer."
             if dead
             else "The fork process neither answers nor ends.",
-            child_provider_session_id=child_id,
         ) from None
     if answer.get("event") == "refused":
         raise Rejected(str(answer["reason"]), f"The fork was not made: {answer['message']}.")
