@@ -21,12 +21,12 @@ _TRIGGERS = ("forkhost_search_insert", "forkhost_search_delete")
 
 # The words lie in the table alone: the index refers to its rows. The words are normalised, so bytes are letters.
 _SQLITE = (
-    f"CREATE VIRTUAL TABLE IF NOT EXISTS {INDEX} USING fts5("
-    f"words, content='{TABLE}', content_rowid='id', tokenize='ascii', detail=none)",
-    f"CREATE TRIGGER IF NOT EXISTS {_TRIGGERS[0]} AFTER INSERT ON {TABLE} BEGIN "
-    f"INSERT INTO {INDEX}(rowid, words) VALUES (NEW.id, NEW.words); END",  # noqa: S608
-    f"CREATE TRIGGER IF NOT EXISTS {_TRIGGERS[1]} AFTER DELETE ON {TABLE} BEGIN "
-    f"INSERT INTO {INDEX}({INDEX}, rowid, words) VALUES ('delete', OLD.id, OLD.words); END",  # noqa: S608
+    "CREATE VIRTUAL TABLE IF NOT EXISTS agent_sessions_search USING fts5("
+    "words, content='agent_sessions_searchdocument', content_rowid='id', tokenize='ascii', detail=none)",
+    "CREATE TRIGGER IF NOT EXISTS forkhost_search_insert AFTER INSERT ON agent_sessions_searchdocument BEGIN "
+    "INSERT INTO agent_sessions_search(rowid, words) VALUES (NEW.id, NEW.words); END",
+    "CREATE TRIGGER IF NOT EXISTS forkhost_search_delete AFTER DELETE ON agent_sessions_searchdocument BEGIN "
+    "INSERT INTO agent_sessions_search(agent_sessions_search, rowid, words) VALUES ('delete', OLD.id, OLD.words); END",
 )
 _POSTGRESQL = (f"CREATE INDEX IF NOT EXISTS {INDEX} ON {TABLE} USING gin (to_tsvector('simple', words))",)
 
