@@ -102,7 +102,7 @@ def test_an_unknown_that_looking_did_not_settle_says_that_a_person_decides(reade
     world.agent.script("lose")
     operation = world.fork()
     Operation.objects.filter(pk=operation.pk).update(needs_person=True, next_run_at=None)
-    assert "an operator has to decide" in words(reader.get(operation_page(operation)))
+    assert "an operator looks at the evidence and decides" in words(reader.get(operation_page(operation)))
 
 
 @pytest.mark.parametrize(
