@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import admin
 from django.contrib.auth import get_user_model as user_model
@@ -26,6 +26,8 @@ from sessions.models import Runner
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser, User
+
+    from operations.querysets import OperationQuerySet
 
 Rows = models.QuerySet[Any]
 LARGE = ("snapshot", "result_session", "binding", "target_mapping", "receipt")
@@ -60,7 +62,7 @@ class NeedsReview(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: Rows) -> Rows:
         chosen = self.value()
         if chosen is None:
-            return queryset.queue()
+            return cast("OperationQuerySet", queryset).queue()
         return queryset if chosen == "all" else queryset.filter(status=chosen)
 
 
@@ -93,7 +95,7 @@ class OperationAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> Rows:
         looks = Evidence.objects.filter(operation_id=OuterRef("pk"), method=EvidenceMethod.LOOKUP).order_by("-id")
-        return (
+        rows: Rows = (
             super()
             .get_queryset(request)
             .defer(*LARGE)
@@ -103,6 +105,7 @@ class OperationAdmin(ReadOnlyAdmin):
                 looked_at=Subquery(looks.values("at")[:1]),
             )
         )
+        return rows
 
     def get_ordering(self, request: HttpRequest) -> Any:
         return (F("needs_person").desc(), Coalesce("unknown_since", "prepared_at").asc(), "pk")

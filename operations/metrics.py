@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from django.db.models import Count, Min, Q
+from django.db.models import Aggregate, Count, Min, Q
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -65,13 +66,13 @@ def _open_operations() -> Iterator[Metric]:
     now = clock.now()
     bounds = {name: now - age for name, age in BANDS}
     younger = now + dt.timedelta(days=1)
-    totals = {"oldest": Min("prepared_at")}
+    totals: dict[str, Aggregate] = {"oldest": Min("prepared_at")}
     for name, since in bounds.items():
         totals[name] = Count("pk", filter=Q(prepared_at__gt=since, prepared_at__lte=younger))
         younger = since
     totals[OLDEST_BAND] = Count("pk", filter=Q(prepared_at__lte=younger))
     rows = Operation.objects.filter(_unsettled(), status__in=UNSETTLED).order_by().values("status")
-    found = {row["status"]: row for row in rows.annotate(**totals)}
+    found: dict[str, dict[str, Any]] = {row["status"]: row for row in rows.annotate(**totals)}
     for state in UNSETTLED:
         row = found.get(state, {})
         for band in (*bounds, OLDEST_BAND):
@@ -136,7 +137,7 @@ def _notifications() -> Iterator[Metric]:
         "forkhost_notifications", "Messages that were not delivered yet, or given up.", labels=["channel", "state"]
     )
     rows = Notification.objects.filter(delivered_at__isnull=True).order_by().values("channel")
-    found = {
+    found: dict[str, Mapping[str, Any]] = {
         row["channel"]: row
         for row in rows.annotate(
             due=Count("pk", filter=Q(given_up_at__isnull=True)), over=Count("pk", filter=Q(given_up_at__isnull=False))

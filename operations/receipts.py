@@ -130,11 +130,15 @@ def _next_look(operation: Operation) -> int | None:
 
 
 def _runner(operation: Operation) -> str | None:
+    if operation.runner_id is None:
+        return None
     found: str | None = Runner.objects.filter(pk=operation.runner_id).values_list("name", flat=True).first()
     return found
 
 
 def _username(user_id: int | None) -> str | None:
+    if user_id is None:
+        return None
     return User.objects.filter(pk=user_id).values_list("username", flat=True).first()
 
 

@@ -172,7 +172,7 @@ def _shown(
 ) -> Iterable[tuple[uuid.UUID, int, int]]:
     """Session, log and the last seq it shows of it, in the order of each session's history."""
     rows = Segment.objects.order_by("session_id", "position")
-    rows = rows.filter(log_id__in=log_ids) if session_ids is None else rows.filter(session_id__in=session_ids)
+    rows = rows.filter(log_id__in=log_ids or ()) if session_ids is None else rows.filter(session_id__in=session_ids)
     for session_id, log_id, last_seq, tail in rows.values_list("session_id", "log_id", "last_seq", "session__last_seq"):
         yield session_id, log_id, tail if last_seq is None else last_seq
 

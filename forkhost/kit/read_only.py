@@ -6,6 +6,7 @@ History and operations each have one write path. What an operator may do is a na
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import admin
@@ -23,7 +24,7 @@ JSON_LIMIT = 20_000
 class ReadOnlyAdmin(admin.ModelAdmin[Any]):
     """Shows rows to staff, those of their own workspaces alone; membership decides, also for superusers."""
 
-    actions = None
+    actions: Sequence[Any] | None = None
     show_full_result_count = False
     list_per_page = 50
 

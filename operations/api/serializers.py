@@ -150,7 +150,7 @@ class ReceiptSerializer(Shape):
     needsPerson = serializers.BooleanField()
     nextLookAtUnixMs = serializers.IntegerField(allow_null=True)
     request = ReceiptRequestSerializer()
-    source = ReceiptEndSerializer()
+    source = ReceiptEndSerializer()  # type: ignore[assignment]  # a field named like an attribute of fields
     target = ReceiptEndSerializer()
     agent = ReceiptAgentSerializer()
     times = ReceiptTimesSerializer()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 
 from forkhost.kit import clock
 from forkhost.kit.read_only import pretty
@@ -52,10 +53,10 @@ def context(operation: Operation, user: User) -> dict[str, Any]:
     return {
         "operation": operation,
         "verbs": offered(operation, user) if may_settle(user, operation) else [],
-        "assigned_to": User.objects.filter(pk=operation.assigned_to_id).first(),
-        "asked_by": User.objects.filter(pk=operation.requested_by_id).first(),
-        "runner": Runner.objects.filter(pk=operation.runner_id).first(),
-        "home": Home.objects.filter(pk=operation.home_id).first(),
+        "assigned_to": _row(User.objects.all(), operation.assigned_to_id),
+        "asked_by": _row(User.objects.all(), operation.requested_by_id),
+        "runner": _row(Runner.objects.all(), operation.runner_id),
+        "home": _row(Home.objects.all(), operation.home_id),
         "proof": dispatched.detail.get("proof") if dispatched is not None else None,
         "evidence": evidence,
         "candidates": candidates(operation, evidence),
@@ -66,6 +67,10 @@ def context(operation: Operation, user: User) -> dict[str, Any]:
         "next_look": operation.next_run_at if operation.status == OperationStatus.UNKNOWN else None,
         "record": pretty(receipts.receipt_json(operation)),
     }
+
+
+def _row(rows: QuerySet[Any], key: Any) -> Any:
+    return rows.filter(pk=key).first() if key is not None else None
 
 
 def candidates(operation: Operation, evidence: list[Evidence]) -> list[Seen]:

@@ -17,7 +17,7 @@ PERMISSION = "operations.settle_operation"
 
 def workspaces_of(user: User | AnonymousUser) -> set[uuid.UUID]:
     """The workspaces in which the user may decide: an operator there, with the permission."""
-    if not user.has_perm(PERMISSION):
+    if user.pk is None or not user.has_perm(PERMISSION):
         return set()
     memberships = Membership.objects.filter(user_id=user.pk, role=MemberRole.OPERATOR)
     return set(memberships.values_list("workspace_id", flat=True))

@@ -157,7 +157,7 @@ def carry_out(verb: Verb, operation: Operation, form: VersionForm, user: User) -
         verb.act(operation, form, user, common)
         LogEntry.objects.log_actions(
             user.pk,
-            [operation],  # type: ignore[arg-type]
+            [operation],
             CHANGE,
             f"{verb.label}: {reason}" if reason else verb.label,
             single_object=True,

@@ -12,6 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 
+from forkhost.kit.read_only import ReadOnlyAdmin
 from operations import receipts, saga
 from operations.choices import OperationStatus
 from operations.console import card as cards
@@ -24,12 +25,11 @@ from operations.requests import Refused
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
-    from operations.admin import OperationAdmin
 
 CONFLICT, UNPROCESSABLE = 409, 422
 
 
-def card(admin: OperationAdmin, request: HttpRequest, operation_id: uuid.UUID) -> HttpResponse:
+def card(admin: ReadOnlyAdmin, request: HttpRequest, operation_id: uuid.UUID) -> HttpResponse:
     """The evidence about one fork, and what can be done about it."""
     operation = _operation(admin, request, operation_id)
     context = cards.context(operation, cast("User", request.user))
@@ -37,7 +37,7 @@ def card(admin: OperationAdmin, request: HttpRequest, operation_id: uuid.UUID) -
     return _page(admin, request, "admin/operations/card.html", {**context, "title": title})
 
 
-def record(admin: OperationAdmin, request: HttpRequest, operation_id: uuid.UUID) -> HttpResponse:
+def record(admin: ReadOnlyAdmin, request: HttpRequest, operation_id: uuid.UUID) -> HttpResponse:
     """The raw record as a file."""
     operation = _operation(admin, request, operation_id)
     text = json.dumps(receipts.receipt_json(operation), indent=2)
@@ -48,7 +48,7 @@ def record(admin: OperationAdmin, request: HttpRequest, operation_id: uuid.UUID)
     )
 
 
-def act(admin: OperationAdmin, request: HttpRequest, operation_id: uuid.UUID, name: str) -> HttpResponse:
+def act(admin: ReadOnlyAdmin, request: HttpRequest, operation_id: uuid.UUID, name: str) -> HttpResponse:
     """Confirm a verb, or carry it out. 403 without the right, 409 when somebody else was first."""
     operation = _operation(admin, request, operation_id)
     user = cast("User", request.user)
@@ -75,7 +75,7 @@ def act(admin: OperationAdmin, request: HttpRequest, operation_id: uuid.UUID, na
     return here
 
 
-def look_again_at(admin: OperationAdmin, request: HttpRequest, rows: Any) -> HttpResponse | None:
+def look_again_at(admin: ReadOnlyAdmin, request: HttpRequest, rows: Any) -> HttpResponse | None:
     """Look again at several: the exact list first, then each on its own, under the version that was shown."""
     user = cast("User", request.user)
     if not user.has_perm(PERMISSION):
@@ -103,7 +103,7 @@ def look_again_at(admin: OperationAdmin, request: HttpRequest, rows: Any) -> Htt
 
 
 def _confirm(
-    admin: OperationAdmin,
+    admin: ReadOnlyAdmin,
     request: HttpRequest,
     operation: Operation,
     verb: Verb,
@@ -119,13 +119,13 @@ def _outdated(operation: Operation, form: VersionForm) -> bool:
     return form.cleaned_data.get("version") not in (None, operation.version)
 
 
-def _operation(admin: OperationAdmin, request: HttpRequest, operation_id: uuid.UUID) -> Operation:
+def _operation(admin: ReadOnlyAdmin, request: HttpRequest, operation_id: uuid.UUID) -> Operation:
     operation: Operation = get_object_or_404(admin.get_queryset(request), pk=operation_id)
     return operation
 
 
 def _page(
-    admin: OperationAdmin, request: HttpRequest, template: str, context: dict[str, Any], status: int = 200
+    admin: ReadOnlyAdmin, request: HttpRequest, template: str, context: dict[str, Any], status: int = 200
 ) -> HttpResponse:
     whole = {**admin.admin_site.each_context(request), "opts": Operation._meta, **context}
     return render(request, template, whole, status=status)

@@ -40,7 +40,8 @@ def tell_settled(operation_id: uuid.UUID, sequence: int, why: Act) -> None:
     """Whoever asked for the fork, and the webhook. Has to run inside the act's transaction."""
     if why in SETTLEMENTS:
         operation = _read(operation_id)
-        asked = User.objects.filter(pk=operation.requested_by_id)
+        asker = operation.requested_by_id
+        asked = User.objects.filter(pk=asker) if asker is not None else User.objects.none()
         _write(operation, sequence, NotificationKind.SETTLED, why, asked)
 
 
