@@ -100,10 +100,11 @@ def _agree(stored: EventView, entry: Entry) -> bool:
     if not isinstance(entry, NewEvent):
         prompt = stored.payload.get("prompt", "")
         return stored.kind == EventKind.TURN_START and prompt == clip(entry.prompt, PROMPT_LENGTH)
-    if stored.kind == EventKind.NOTE and entry.kind != EventKind.NOTE:
-        # The store notes what cannot stand in a history, and which kind it was.
-        return stored.payload.get("kind") == entry.kind
-    return stored.kind == entry.kind and _text(stored.payload) == _text(entry.payload)
+    if stored.kind == entry.kind and _text(stored.payload) == _text(entry.payload):
+        return True
+    # The store notes what cannot stand in a history, and which kind it was.
+    noted = stored.kind == EventKind.NOTE and stored.payload.get("kind") == entry.kind and "reason" in stored.payload
+    return noted and (entry.kind != EventKind.NOTE or not _text(entry.payload))
 
 
 def _text(payload: dict[str, Any]) -> str:
