@@ -163,7 +163,6 @@ class SessionWorker:
 
         self._loop(name, step, listener.close)
 
-
     # Search ---------------------------------------------------------------------------------------------------------
 
     def _index(self) -> float:
