@@ -108,7 +108,7 @@ def _send(operation: Operation, lease: Lease, actor: str) -> None:
         )
         return
     token = transitions.mark_dispatching(operation, lease, actor, proof=_proof(request))
-    operation.refresh_from_db()
+    operation.refresh_from_db(fields=("status", "dispatch_token", "dispatched_at", "calls"))
     _call(operation, lease, token, adapter, request, actor)
 
 
@@ -185,7 +185,7 @@ def _call(
         evidence.leave_late_answer(operation, token, outcome, actor)
         raise
     if made:
-        operation.refresh_from_db()
+        operation.refresh_from_db(fields=("status", "accepted_at", *handover.ACCEPTED_COLUMNS))
         materialising.finish(operation, lease, actor)
 
 

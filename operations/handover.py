@@ -210,8 +210,11 @@ def accepted_from_json(stored: Json) -> ForkAccepted:
     )
 
 
+ACCEPTED_COLUMNS = ("child_provider_session_id", "target_mapping", "bindings_kept", "receipt", "warnings")
+
+
 def accepted_columns(accepted: ForkAccepted) -> dict[str, Any]:
-    """An acceptance as the operation's columns."""
+    """An acceptance as the operation's columns (``ACCEPTED_COLUMNS``)."""
     stored = accepted_to_json(accepted)
     return {
         "child_provider_session_id": stored["child"],

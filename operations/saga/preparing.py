@@ -190,7 +190,9 @@ def _freeze(wanted: Wanted, source: Session, resolved: ResolvedPoint, rules: Pol
         operation.target_turn_id = identities.inherited_turn_id(operation.pk, resolved.turn.origin_id)
     rules.hold_source(source.pk, operation.pk)
     _insert(operation, wanted)
-    return Operation.objects.get(pk=operation.pk)
+    # The times are the database's.
+    operation.refresh_from_db(fields=("prepared_at", "next_run_at", "dispatch_by"))
+    return operation
 
 
 def _snapshot_columns(snapshot: Snapshot) -> dict[str, Any]:
