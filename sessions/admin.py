@@ -89,6 +89,7 @@ class WorkspaceAdmin(ReadOnlyAdmin):
 
     list_display = ("name", "slug", "fork_contract", "forks_enabled", "settlement", "created_at")
     exclude = ("webhook_secret",)
+    formfield_overrides = {models.URLField: {"assume_scheme": "https"}}
     search_fields = ("name", "slug")
     change_form_template = "admin/sessions/workspace_change.html"
 
