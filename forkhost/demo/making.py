@@ -36,7 +36,7 @@ from sessions.models import Session
 from sessions.worker import SessionWorker
 
 MADE = "samples-made"
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 
 Say = Callable[[str], None]
 Found = TypeVar("Found")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 CHECKOUT = Path(__file__).parents[2]
-LONG = 60.0
+LONG = 120.0
 
 
 class Process:
@@ -45,9 +45,9 @@ class Process:
     def output(self) -> str:
         return "".join(self.lines)
 
-    def wait_for(self, text: str) -> str:
+    def wait_for(self, text: str, seconds: float = LONG) -> str:
         """The first line that holds ``text``."""
-        deadline = time.monotonic() + LONG
+        deadline = time.monotonic() + seconds
 
         def found() -> str | None:
             return next((line for line in self.lines if text in line), None)

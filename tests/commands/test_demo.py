@@ -14,7 +14,7 @@ def test_the_samples_and_their_forks_are_there(start: Start, tmp_path: Path) -> 
     data = tmp_path / "demo"
     arguments = ("demo", "--data", str(data), "--bind", "127.0.0.1:0", "--no-open")
     first = start(*arguments, DATABASE_URL="postgresql://real@127.0.0.1:1/real")
-    first.wait_for("Stop:")
+    first.wait_for("Stop:", seconds=300)
     assert first.stop() == 0, first.output
     wanted = [*samples.CODEX, *samples.CLAUDE]
     forks = [sample.fork for sample in wanted if sample.fork]
