@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,8 +13,9 @@ from forkhost.kit import wakeups
 from sessions import history, store
 from sessions.choices import EventKind, SyncState, TurnOutcome
 from sessions.discovery import title_facts
-from sessions.errors import BindingConflict, TurnConflict
+from sessions.errors import BindingConflict, StaleSession, TurnConflict
 from sessions.models import Session, SessionSync
+from sessions.pacing import Pace
 from sessions.payloads import plain
 from sessions.pictures import with_stored_pictures
 from sessions.providers.base import (
@@ -32,12 +32,11 @@ from sessions.providers.base import (
 )
 from sessions.recorded import Recorded
 from sessions.store import Entry, NewEvent, TurnEnd, TurnStart
+from sessions.store.drafts import Draft
 from sessions.syncing import WAKE_UP
 
 log = structlog.get_logger(__name__)
 
-BATCH = 200
-PAUSE_SECONDS = 0.002
 DAMAGE_SHOWN = 100
 
 
@@ -57,8 +56,11 @@ class Place:
 class Batch:
     """Entries on their way into the store, and what goes with them."""
 
-    def __init__(self, session: Session, sync: SessionSync, place: Place, save: Callable[..., None]) -> None:
+    def __init__(
+        self, session: Session, sync: SessionSync, place: Place, save: Callable[..., None], pace: Pace
+    ) -> None:
         """``save`` writes columns of the sync row under its lease, within the batch's transaction."""
+        self.pace = pace
         self.session = session
         self.sync = sync
         self.place = place
@@ -66,6 +68,8 @@ class Batch:
         self.recorded = Recorded(session, place.seq)
         self.last_seq: int = session.last_seq
         self.entries: list[Entry] = []
+        self.weight = 0
+        self.appender = store.Appender(session.pk)
         self.binding: TurnBinding | None = None
         self.cursor: ReadCursor | None = None
         self.cursor_seq = place.seq
@@ -78,12 +82,13 @@ class Batch:
     @property
     def full(self) -> bool:
         """Whether it is time to write."""
-        return len(self.entries) >= BATCH
+        return len(self.entries) >= self.pace.events or self.weight >= self.pace.characters
 
     def take(self, item: ReadItem) -> None:
         """One item of the stream."""
         match item:
             case ReadEvent():
+                self.weight += _weight(item.payload)
                 self._add(NewEvent(item.kind.value, item.at_ms, with_stored_pictures(item.payload)))
             case ReadTurnStart():
                 self._start(item)
@@ -153,27 +158,43 @@ class Batch:
         session = self.session
         binding = self.binding if self.recorded.exhausted else None
         facts = title_facts(session, self.title) if self.title else {}
-        with transaction.atomic():
-            if self.entries:
-                self.last_seq = store.append(
-                    session.pk,
-                    self.entries,
-                    expected_last_seq=self.last_seq,
-                    expected_revision=self.place.revision,
-                ).last_seq
-            if binding is not None:
-                _move_binding(session, binding)
-            if facts:
-                store.update_facts(session.pk, **facts)
-            self.save(**self._progress())
-            if self.entries or facts:
-                wakeups.notify(WAKE_UP, str(session.pk))
+        self._commit(binding, facts)
         session.last_seq = self.last_seq
         for name, value in facts.items():
             setattr(session, name, value)
-        self.entries, self.cursor, self.title = [], None, ""
+        if binding is not None or facts:
+            self.appender.forget()
+        self.entries, self.weight, self.cursor, self.title = [], 0, None, ""
         self.binding = None if self.recorded.exhausted else self.binding
-        time.sleep(PAUSE_SECONDS)
+        self.pace.rest()
+
+    def _commit(self, binding: TurnBinding | None, facts: dict[str, Any]) -> None:
+        for last_try in (False, True):
+            # Worked out before the transaction begins: SQLite lets nobody else write while one is open.
+            draft = self._draft() if self.entries else None
+            try:
+                with transaction.atomic():
+                    if draft is not None:
+                        self.last_seq = self.appender.write(draft).last_seq
+                    if binding is not None:
+                        _move_binding(self.session, binding)
+                    if facts:
+                        store.update_facts(self.session.pk, **facts)
+                    self.save(**self._progress())
+                    if self.entries or facts:
+                        wakeups.notify(WAKE_UP, str(self.session.pk))
+            except StaleSession:
+                # Somebody renamed it, say. If it was rewound, or went on, the second draft says so.
+                self.appender.forget()
+                if last_try:
+                    raise
+            else:
+                return
+
+    def _draft(self) -> Draft:
+        return self.appender.draft(
+            self.entries, expected_last_seq=self.last_seq, expected_revision=self.place.revision
+        )
 
     def _progress(self) -> dict[str, Any]:
         changes: dict[str, Any] = {"damage": self.damage, "damage_count": self.damage_count}
@@ -184,6 +205,11 @@ class Batch:
             changes["bytes_done"] = self.cursor.done
             changes["bytes_total"] = self.cursor.total
         return changes
+
+
+def _weight(payload: Json) -> int:
+    """About how many characters it holds; deeper ones, which are rare, are left out."""
+    return sum(len(value) for value in payload.values() if isinstance(value, str))
 
 
 def _turn_open_at(session: Session, seq: int) -> bool:

@@ -20,6 +20,7 @@ from sessions.batches import Batch, Place
 from sessions.choices import Activity, SyncState
 from sessions.errors import SessionFenced, SessionGone, StaleSession
 from sessions.models import Session, SessionSync
+from sessions.pacing import Pace
 from sessions.providers import registry
 from sessions.providers.base import Adapter, ReadCursor, ReadRestart, TurnBinding, Unreadable
 from sessions.recorded import Diverged
@@ -80,10 +81,11 @@ class Reading:
 
     def _stream(self, must_pause: Callable[[], bool]) -> bool:
         place = self._place()
-        batch = Batch(self.session, self.sync, place, self.save)
+        pace = Pace()
+        batch = Batch(self.session, self.sync, place, self.save, pace)
         for item in self.adapter.read(self.ref, place.since, self.after):
             if isinstance(item, ReadRestart):
-                batch = Batch(self.session, self.sync, self.beginning(), self.save)
+                batch = Batch(self.session, self.sync, self.beginning(), self.save, pace)
                 continue
             batch.take(item)
             if batch.full:

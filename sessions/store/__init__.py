@@ -7,7 +7,7 @@ raises one of :mod:`sessions.errors` when it may not write. Lock order everywher
 from __future__ import annotations
 
 from sessions.fences import release_fence, set_fence
-from sessions.store.appending import append
+from sessions.store.appending import Appender, append
 from sessions.store.bindings import bind_turn, fill_binding
 from sessions.store.entries import Appended, Entry, NewEvent, TurnEnd, TurnStart, stored_form
 from sessions.store.facts import (
@@ -31,6 +31,7 @@ from sessions.store.snapshots import FrozenAttachment, FrozenInteraction, Frozen
 
 __all__ = [
     "Appended",
+    "Appender",
     "Entry",
     "FrozenAttachment",
     "FrozenInteraction",

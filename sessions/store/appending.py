@@ -10,7 +10,7 @@ from django.db import transaction
 
 from sessions import titles
 from sessions.choices import Activity, InteractionState, TurnPhase
-from sessions.errors import TurnConflict
+from sessions.errors import SessionNotFound, TurnConflict
 from sessions.models import Attachment, Interaction, Segment, Session, Turn
 from sessions.store import guards
 from sessions.store.drafts import Draft
@@ -40,16 +40,72 @@ def append(
     session = guards.writable(session_id, expected_last_seq=expected_last_seq, expected_revision=expected_revision)
     if not entries:
         return Appended(session.last_seq + 1, session.last_seq, session.turn_count)
-    draft = Draft(session)
+    return _write(session, _drafted(session, entries))
+
+
+class Appender:
+    """Appends to one session again and again, and locks nothing while it works out what to write: for imports.
+
+    Everything is decided in :meth:`draft`, outside of any transaction; :meth:`write` only writes, and proves by the
+    row's version that the session is still what the draft was made from. What it wrote itself it does not read again.
+    """
+
+    def __init__(self, session_id: uuid.UUID) -> None:
+        self._session_id = session_id
+        self._session: Session | None = None
+        self._before: Draft | None = None
+
+    def forget(self) -> None:
+        """Read the session anew before the next draft: something else was written to it, or may have been."""
+        self._session = self._before = None
+
+    def draft(self, entries: Sequence[Entry], *, expected_last_seq: int, expected_revision: int) -> Draft:
+        """What appending ``entries`` writes; they may not be empty. Raises what :func:`append` raises."""
+        if self._session is None:
+            self._session = _read(self._session_id)
+        guards.refuse_unwritable(
+            self._session, expected_last_seq=expected_last_seq, expected_revision=expected_revision
+        )
+        return _drafted(self._session, entries, self._before)
+
+    def write(self, draft: Draft) -> Appended:
+        """Write it; has to run inside a transaction, and on an error nothing of it may be kept.
+
+        Raises :class:`StaleSession` when anybody wrote to the session since it was read: forget, and draft again.
+        """
+        appended = _write(draft.session, draft, unchanged=True)
+        self._before = draft
+        return appended
+
+
+def _read(session_id: uuid.UUID) -> Session:
+    session = Session.objects.select_related("log").defer("binding_map").filter(pk=session_id).first()
+    if session is None:
+        raise SessionNotFound(f"There is no session {session_id}.")
+    found: Session = session
+    return found
+
+
+def _drafted(session: Session, entries: Sequence[Entry], before: Draft | None = None) -> Draft:
+    draft = Draft(session, before)
     for entry in entries:
         draft.add(entry)
     draft.check()
+    return draft
+
+
+def _write(session: Session, draft: Draft, *, unchanged: bool = False) -> Appended:
+    """Advance the row first, then write the rows; ``session`` is what the row holds afterwards."""
+    first_seq, named = session.last_seq + 1, bool(session.title)
     changes = _session_changes(session, draft)
-    guards.advance(session, **changes)
-    _write(session, draft)
-    if "preview" in changes and not session.title:
+    guards.advance(session, unchanged=unchanged, **changes)
+    _write_rows(session, draft)
+    if "preview" in changes and not named:
         titles.name_family(session, changes["preview"])
-    return Appended(session.last_seq + 1, draft.last_seq, draft.turn_count)
+    for name, value in changes.items():
+        setattr(session, name, value)
+    session.version += 1
+    return Appended(first_seq, draft.last_seq, draft.turn_count)
 
 
 def _session_changes(session: Session, draft: Draft) -> dict[str, Any]:
@@ -70,7 +126,7 @@ def _session_changes(session: Session, draft: Draft) -> dict[str, Any]:
     return changes
 
 
-def _write(session: Session, draft: Draft) -> None:
+def _write_rows(session: Session, draft: Draft) -> None:
     if session.last_seq < session.log.first_seq:
         _open_tail(session)
     settled = draft.settled_before

@@ -34,7 +34,8 @@ class Draft:
 
     BINDING_FIELDS: ClassVar[tuple[str, ...]] = ("provider_turn_id", "binding", "binding_state", "binding_reason")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, before: Draft | None = None) -> None:
+        """``before`` is the append just before this one: what it left behind need not be read again."""
         self.session = session
         self.lenient = session.home_id is not None
         self.last_seq = session.last_seq
@@ -52,9 +53,9 @@ class Draft:
         self._known: dict[str, Interaction | None] = {}
         self._images: list[Attachment] = []
         self._newly_bound: list[Turn] = []
-        self.open_turn = self._find_open_turn()
+        self.open_turn = before.open_turn if before is not None else self._find_open_turn()
         self._carried = self.open_turn
-        self._digest = self._previous_digest()
+        self._digest = before.digest if before is not None else self._previous_digest()
 
     def _find_open_turn(self) -> Turn | None:
         turn = Turn.objects.filter(log_id=self.session.log_id, ordinal=self.session.turn_count).first()
@@ -65,6 +66,11 @@ class Draft:
         if self.session.last_seq < log.first_seq:
             return bytes(log.seed_digest)
         return bytes(Event.objects.values_list("digest", flat=True).get(log_id=log.pk, seq=self.session.last_seq))
+
+    @property
+    def digest(self) -> bytes:
+        """The running digest at its last event."""
+        return self._digest
 
     def add(self, entry: Entry) -> None:
         """Take the next entry."""

@@ -52,6 +52,14 @@ def writable(
     Raises SessionNotFound, :class:`StaleSession`, :class:`SessionGone` or :class:`SessionFenced`.
     """
     session = lock(session_id)
+    refuse_unwritable(session, expected_last_seq=expected_last_seq, expected_revision=expected_revision)
+    return session
+
+
+def refuse_unwritable(
+    session: Session, *, expected_last_seq: int | None = None, expected_revision: int | None = None
+) -> None:
+    """Raise what :func:`writable` raises when ``session``, as it was read, is not free for a history write."""
     if expected_revision is not None and session.history_revision != expected_revision:
         raise StaleSession("The session was rewound since it was read.")
     if expected_last_seq is not None and session.last_seq != expected_last_seq:
@@ -60,19 +68,24 @@ def writable(
         raise SessionGone("The session is in the bin.")
     if session.write_fence is not None:
         raise SessionFenced("A fork that is under way needs this session unchanged.")
-    return session
 
 
-def advance(session: Session, **changes: Any) -> None:
-    """Write ``changes`` to the session row, provided that nobody fenced, binned or moved it; one row or an error."""
+def advance(session: Session, *, unchanged: bool = False, **changes: Any) -> None:
+    """Write ``changes`` to the session row, provided that nobody fenced, binned or moved it; one row or an error.
+
+    ``unchanged`` demands that nothing at all was written to the row since it was read: for a session that was read
+    without locking it.
+    """
     rows = Session.objects.filter(
         pk=session.pk,
         write_fence__isnull=True,
         tombstoned_at__isnull=True,
         last_seq=session.last_seq,
         history_revision=session.history_revision,
-    ).update(version=F("version") + 1, search_due=True, **changes)
-    if rows != 1:
+    )
+    if unchanged:
+        rows = rows.filter(version=session.version)
+    if rows.update(version=F("version") + 1, search_due=True, **changes) != 1:
         raise _refusal(session)
 
 
