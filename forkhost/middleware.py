@@ -1,13 +1,16 @@
-"""What every request carries into the logs."""
+"""What every request meets: an id for the logs, and the door."""
 
 from __future__ import annotations
 
 import re
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import structlog
+from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import HttpRequest, HttpResponseBase
+from django_htmx.http import HttpResponseClientRefresh
 
 HEADERS = ("Request-Id", "X-Request-Id")
 
@@ -38,3 +41,16 @@ def _given(request: HttpRequest) -> str | None:
         if _HARMLESS.fullmatch(value):
             return value
     return None
+
+
+class SignInRequiredMiddleware(LoginRequiredMiddleware):
+    """Leads whoever is not signed in to the sign-in page.
+
+    A part of a page that asks for news would follow a redirect by itself and show the sign-in form in its place, so it
+    makes the whole page load again instead, and that is led.
+    """
+
+    def handle_no_permission(self, request: HttpRequest, view_func: Callable[..., Any]) -> HttpResponseBase:
+        if request.headers.get("HX-Request") == "true":
+            return HttpResponseClientRefresh()
+        return super().handle_no_permission(request, view_func)

@@ -171,6 +171,7 @@ class ErrorCode(models.TextChoices):
     ADAPTER_MISSING = "adapter_missing"
     ADAPTER_FAILED = "adapter_failed"
     HOME_MISSING = "home_missing"
+    FOLDER_MISSING = "working_folder_missing"
     RUNTIME_CHANGED = "runtime_changed"
     ATTACHMENT_MISSING = "attachment_missing"
     RUNNER_REPLACED = "runner_replaced"

@@ -6,6 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 
 import structlog
 from django.db import DatabaseError, OperationalError, connection, connections
@@ -157,6 +158,7 @@ def _attested(operation: Operation, adapter: Adapter) -> Attestation:
     home = handover.home_of(operation)
     if not home.path.is_dir():
         raise _Stop(ErrorCode.HOME_MISSING, f"The folder {home.path} is not on this runner.")
+    _require_folder(operation)
     attestation = adapter.attest(home)
     if attestation.points is PointSupport.UNSUPPORTED:
         raise _Stop(attestation.reason or ErrorCode.RUNTIME_CHANGED, attestation.detail or "It cannot fork any more.")
@@ -165,6 +167,16 @@ def _attested(operation: Operation, adapter: Adapter) -> Attestation:
             ErrorCode.RUNTIME_CHANGED, "The agent on this machine is not the one the fork was prepared for; fork again."
         )
     return attestation
+
+
+def _require_folder(operation: Operation) -> None:
+    """A fork lives in its source's folder; without it the agent could not go on there."""
+    folder = operation.frozen["cwd"]
+    if operation.frozen["home"] and folder and not Path(folder).is_dir():
+        raise _Stop(
+            ErrorCode.FOLDER_MISSING,
+            f"The folder {folder}, where this session ran, is not on this runner. Make or restore it, and fork again.",
+        )
 
 
 # --------------------------------------------------------------------------------------------------------------------

@@ -65,6 +65,8 @@ def point_of(query: QueryDict) -> ForkPoint:
 
     Raises :class:`InvalidPoint`.
     """
+    if sum(bool(query.get(name)) for name in ("turn", "at", "through")) > 1:
+        raise InvalidPoint("", "invalid", "The address names more than one place to fork at.")
     value: dict[str, Any] = {"type": PointType.LATEST_SETTLED.value}
     if query.get("turn"):
         value = {"type": PointType.THROUGH_TURN.value, "turnId": query["turn"]}

@@ -201,7 +201,7 @@ def _decode(cursor: str) -> Key | None:
     try:
         at, pk = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         return (at, uuid.UUID(pk)) if isinstance(at, int) and abs(at) < 2**62 else None
-    except (ValueError, TypeError, AttributeError, binascii.Error):
+    except (ValueError, TypeError, AttributeError, RecursionError, binascii.Error):
         return None
 
 
