@@ -50,7 +50,11 @@ class SignInRequiredMiddleware(LoginRequiredMiddleware):
     makes the whole page load again instead, and that is led.
     """
 
-    def handle_no_permission(self, request: HttpRequest, view_func: Callable[..., Any]) -> HttpResponseBase:
-        if request.headers.get("HX-Request") == "true":
+    def process_view(
+        self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any
+    ) -> HttpResponseBase | None:
+        """None goes on to the view."""
+        led = super().process_view(request, view_func, view_args, view_kwargs)
+        if led is not None and request.headers.get("HX-Request") == "true":
             return HttpResponseClientRefresh()
-        return super().handle_no_permission(request, view_func)
+        return led
