@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.operations.conftest import fake_agent, world
 
@@ -63,6 +63,8 @@ def chromium() -> Iterator[Browser]:
         launched = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         # Playwright keeps an event loop in this thread, which Django would take for asynchronous code.
         os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+        # Pages ask every few seconds, and the machine may be busy.
+        expect.set_options(timeout=20_000)
         yield launched
         del os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"]
         launched.close()

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from operations.models import Operation
+from sessions import indexing
 from tests.browser.conftest import Visit
 from tests.operations.support import World, through
 from tests.pages.support import operation_page, session_page
@@ -30,8 +31,9 @@ def expect_child(page: Page, turns: int) -> None:
 
 
 def test_with_javascript_the_page_follows_the_fork_and_opens_it(visit: Visit, world: World) -> None:
+    indexing.catch_up()
     page = visit("/")
-    page.get_by_role("searchbox", name="Search titles").fill("login")
+    page.get_by_role("searchbox", name="Search what was said").fill("login")
     page.keyboard.press("Enter")
     page.get_by_role("link", name="Fix login", exact=True).click()
     page.get_by_role("link", name="Fork from turn 2").click()
@@ -57,6 +59,7 @@ def test_without_javascript_the_same_way_leads_to_the_child(visit: Visit, world:
 
 
 def test_by_keyboard_alone(visit: Visit, world: World) -> None:
+    indexing.catch_up()
     page = visit("/")
     ready(page)
     page.keyboard.press("/")

@@ -57,7 +57,7 @@ def visit(chromium: Browser, state: str, stack: Stack, **options: object) -> tup
 
 def find_and_fork(page: Page, title: str) -> None:
     page.goto("/")
-    page.get_by_label("Search titles").fill("slow import")
+    page.get_by_label("Search what was said").fill("slow import")
     page.get_by_role("button", name="Show").click()
     page.get_by_role("link", name=title, exact=True).click()
     page.get_by_role("link", name="Fork from turn 2").click()
