@@ -22,7 +22,6 @@ from sessions.errors import SessionAlreadyExists
 from sessions.models import Session, Workspace
 from sessions.providers.crashpoints import CrashPoint, crash_point
 from sessions.store import Snapshot
-from sessions.store.forking import refuse_taken
 
 # Each lost race leaves the winner's row behind, which the next look finds; a third loss in a row is a mistake of ours.
 ATTEMPTS = 3
@@ -93,8 +92,9 @@ def _prepare_locked(wanted: Wanted, workspace: Workspace) -> Prepared:
         raise fenced(source.write_fence)
     resolved = eligibility.check(source, wanted.point, point)
     rules.check_source(source, resolved)
-    _check_target(wanted.target_session_id)
-    return Prepared(_freeze(wanted, source, resolved, rules), replayed=False)
+    operation_id = uuid.uuid4()
+    _reserve_target(wanted.target_session_id, operation_id)
+    return Prepared(_freeze(operation_id, wanted, source, resolved, rules), replayed=False)
 
 
 def _lock_source(wanted: Wanted) -> Session:
@@ -145,25 +145,25 @@ def _claim_request_id(wanted: Wanted, operation_id: uuid.UUID) -> None:
     )
 
 
-def _check_target(target_id: uuid.UUID) -> None:
-    reserved = Operation.objects.filter(target_session_id=target_id).exclude(status=OperationStatus.FAILED).exists()
+def _reserve_target(target_id: uuid.UUID, operation_id: uuid.UUID) -> None:
     try:
-        refuse_taken(target_id)
+        store.take_id(target_id, operation_id)
     except SessionAlreadyExists:
-        reserved = True
-    if reserved:
         raise Refused(
             "target_reserved",
             409,
             "This target id belongs, or belonged, to another session or fork.",
             field="/targetAgentSessionId",
-        )
+        ) from None
 
 
-def _freeze(wanted: Wanted, source: Session, resolved: ResolvedPoint, rules: Policy) -> Operation:
+def _freeze(
+    operation_id: uuid.UUID, wanted: Wanted, source: Session, resolved: ResolvedPoint, rules: Policy
+) -> Operation:
     snapshot = store.freeze(source.pk, resolved.seq)
     rules.check_snapshot(snapshot)
     operation = Operation(
+        id=operation_id,
         workspace_id=wanted.workspace_id,
         requested_by_id=wanted.user.pk,
         request_id=wanted.request_id,

@@ -154,6 +154,7 @@ def fail(
     """prepared, dispatching or unknown -> failed: nothing was made. Releases the source, and history kept for the fork."""
     with transaction.atomic():
         policy(operation.contract).release_source(operation.source_session_id, operation.pk)
+        store.release_id(operation.target_session_id, operation.pk)
         act(
             operation.pk,
             where,

@@ -6,7 +6,7 @@ from sessions.models.history import Event, EventLog, Segment, Turn
 from sessions.models.interactions import Interaction, WorkClaim
 from sessions.models.lineage import Attachment, Blob, Lineage, SessionAudit
 from sessions.models.search import SearchDocument
-from sessions.models.sessions import Family, Session, SessionSync
+from sessions.models.sessions import Family, Session, SessionSync, TakenId
 from sessions.models.workspaces import Home, Membership, Runner, Workspace
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Session",
     "SessionAudit",
     "SessionSync",
+    "TakenId",
     "Turn",
     "WorkClaim",
     "Workspace",

@@ -145,6 +145,19 @@ class Session(models.Model):
         return self.title or self.preview or str(self.pk)
 
 
+class TakenId(models.Model):
+    """A session id that is, was, or will be a session's: one unique index decides every race for it.
+
+    ``operation_id`` is set while a fork reserves the id; a failed fork gives it back. A purged session's stays for ever.
+    """
+
+    session_id = models.UUIDField(primary_key=True)
+    operation_id = models.UUIDField(null=True)
+
+    def __str__(self) -> str:
+        return str(self.session_id)
+
+
 class SessionSync(LeasedRow):
     """How far a provider session's transcript is imported; the row is its own work item (``queue``: the runner's id).
 

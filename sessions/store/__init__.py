@@ -26,6 +26,7 @@ from sessions.store.forking import fork, materialise
 from sessions.store.freezing import freeze
 from sessions.store.interactions import answer_interaction, ask_interaction, supersede_interaction
 from sessions.store.purging import purge, sweep
+from sessions.store.reserving import release_id, take_id
 from sessions.store.rewinding import rewind
 from sessions.store.snapshots import FrozenAttachment, FrozenInteraction, FrozenSegment, Snapshot
 
@@ -53,6 +54,7 @@ __all__ = [
     "open_claim",
     "purge",
     "release_fence",
+    "release_id",
     "rename",
     "restore",
     "rewind",
@@ -63,6 +65,7 @@ __all__ = [
     "stored_form",
     "supersede_interaction",
     "sweep",
+    "take_id",
     "tombstone",
     "update_facts",
 ]

@@ -14,7 +14,7 @@ from sessions.choices import Activity, AuditAction, Visibility
 from sessions.errors import SessionAlreadyExists, SessionFenced, SessionNotFound
 from sessions.models import EventLog, Family, Home, Session, SessionAudit, WorkClaim, Workspace
 from sessions.store import guards
-from sessions.store.forking import refuse_taken
+from sessions.store.reserving import take_id
 
 FREE_FACTS = frozenset(
     {
@@ -63,8 +63,7 @@ def create(
     """
     _refuse_unknown(facts, CREATION_FACTS)
     chosen = session_id or uuid.uuid4()
-    if session_id is not None:
-        refuse_taken(session_id)
+    take_id(chosen)
     created = clock.now_ms() if created_at_unix_ms is None else created_at_unix_ms
     facts = _stored({"activity": Activity.IDLE, "updated_at_unix_ms": created, **facts})
     session = Session(

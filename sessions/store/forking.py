@@ -11,10 +11,11 @@ from django.db.models import Q
 
 from forkhost.kit import clock
 from sessions import identities, lineage, payloads, titles
-from sessions.choices import Activity, AuditAction, SessionKind
+from sessions.choices import Activity, SessionKind
 from sessions.errors import HistoryGone, SessionAlreadyExists
-from sessions.models import Event, EventLog, Lineage, Segment, Session, SessionAudit
+from sessions.models import Event, EventLog, Segment, Session
 from sessions.store import bindings, freezing
+from sessions.store.reserving import hold_id, take_id
 from sessions.store.snapshots import Snapshot
 
 # What a child takes over as it stood at its source when it was frozen.
@@ -58,7 +59,7 @@ def materialise(
     Raises :class:`SessionAlreadyExists`, :class:`HistoryGone` (purged, or not what was frozen),
     :class:`BindingConflict`.
     """
-    refuse_taken(child_session_id)
+    hold_id(child_session_id, operation_id)
     _hold_logs(snapshot)
     at_unix_ms = clock.now_ms() if at_unix_ms is None else at_unix_ms
     log = EventLog.objects.create(
@@ -109,14 +110,6 @@ def materialise(
     return child
 
 
-def refuse_taken(session_id: uuid.UUID) -> None:
-    """Raise :class:`SessionAlreadyExists` when the id is, or ever was, a session's: purged ids are never used again."""
-    purged = SessionAudit.objects.filter(session_id=session_id, action=AuditAction.PURGE).order_by()
-    taken = Session.objects.filter(pk=session_id).values_list("pk")
-    if taken.union(Lineage.objects.filter(pk=session_id).values_list("pk"), purged.values_list("session_id")).exists():
-        raise SessionAlreadyExists(f"The id {session_id} is taken.")
-
-
 def _hold_logs(snapshot: Snapshot) -> None:
     """Keep a purge away from the frozen logs until the child shows them, and prove that they are what was frozen."""
     ids = sorted(snapshot.shown)
@@ -161,9 +154,9 @@ def fork(
     """
     session = freezing.lock_source(source)
     child_id = child_session_id or uuid.uuid4()
-    refuse_taken(child_id)
-    snapshot = freezing.take(session, freezing.checked_boundary(session, boundary))
     operation_id = identities.direct_fork_id(child_id)
+    take_id(child_id, operation_id)
+    snapshot = freezing.take(session, freezing.checked_boundary(session, boundary))
     at_unix_ms = clock.now_ms()
     child = materialise(
         snapshot,
