@@ -184,3 +184,4 @@ class ErrorCode(models.TextChoices):
     PROVEN_NOT_CREATED = "proven_not_created"
     CONFIRMED_NOT_CREATED = "confirmed_not_created"
     TORN_CHILD_REMOVED = "torn_child_removed"
+    RESTORED = "restored_from_backup"
