@@ -16,6 +16,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from forkhost.kit import clock
+from sessions import usage
 from sessions.capabilities import session_capability, turn_capability
 from sessions.history import EventView, InteractionView, TurnView
 from sessions.lineage import FamilyNode
@@ -145,6 +146,13 @@ def family_page(nodes: Sequence[FamilyNode], *, user: User) -> list[Json]:
     ]
 
 
+def session_detail_json(session: Session, *, user: User) -> Json:
+    """One session with what its turns used, those it inherited apart."""
+    used = usage.of_session(session)
+    shown = session_json(session, user=user)
+    return {**shown, "usage": {"own": used.own, "inherited": used.inherited}}
+
+
 def hit_json(hit: Hit, session: Json) -> Json:
     """Where a search found its words; ``session`` is the whole projection. ``snippet`` is plain text."""
     return {
@@ -185,6 +193,7 @@ def turn_json(turn: TurnView, *, forkable: bool, reason: str, forks: Sequence[Js
         "lastSeq": turn.last_seq,
         "startedAtUnixMs": turn.started_at_unix_ms,
         "settledAtUnixMs": turn.settled_at_unix_ms,
+        "usage": usage.numbers(turn.usage),
         "bindingState": turn.binding_state,
         "forkable": forkable,
         "reason": reason or None,

@@ -92,6 +92,25 @@ class SessionSerializer(Shape):
     resumeCommand = serializers.CharField(allow_null=True)
 
 
+class TotalsField(serializers.DictField):
+    """Numbers by name, as the provider records them."""
+
+    child = serializers.FloatField()
+
+
+class UsageSerializer(Shape):
+    """What a session's turns used. `inherited` belongs to its source, and is counted there."""
+
+    own = TotalsField()
+    inherited = TotalsField()
+
+
+class SessionDetailSerializer(SessionSerializer):
+    """One conversation, with what it used."""
+
+    usage = UsageSerializer()
+
+
 class TurnForkSerializer(Shape):
     """A fork made at a turn."""
 
@@ -114,6 +133,7 @@ class TurnSerializer(Shape):
     lastSeq = serializers.IntegerField(allow_null=True)
     startedAtUnixMs = serializers.IntegerField()
     settledAtUnixMs = serializers.IntegerField(allow_null=True)
+    usage = TotalsField(help_text="Tokens and cost; empty where the provider records none.")
     bindingState = serializers.ChoiceField(BindingState.choices)
     forkable = serializers.BooleanField()
     reason = serializers.CharField(allow_null=True, help_text="A stable code: why it cannot be forked at.")
@@ -243,7 +263,7 @@ TurnList = list_of(TurnSerializer, "Turn")
 EventList = list_of(EventSerializer, "Event")
 InteractionList = list_of(InteractionSerializer, "Interaction")
 ClaimList = list_of(ClaimSerializer, "Claim")
-FamilyList = list_of(FamilyMemberSerializer, "Family")
+
 WorkspaceList = list_of(WorkspaceSerializer, "Workspace")
 RunnerList = list_of(RunnerSerializer, "Runner")
 
@@ -252,3 +272,9 @@ class HitList(list_of(HitSerializer, "Hit")):  # type: ignore[misc]
     """One page of what was found."""
 
     truncated = serializers.BooleanField(help_text="The words are common, and the oldest places were not looked at.")
+
+
+class FamilyList(list_of(FamilyMemberSerializer, "Family")):  # type: ignore[misc]
+    """A family; `usage` counts each turn once, however many of its sessions show it."""
+
+    usage = TotalsField()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 
-from sessions import lineage
+from sessions import lineage, usage
 from sessions.choices import SessionKind
 from sessions.models import Lineage, Session
 
@@ -70,6 +70,12 @@ def nodes(agent_session: Session, user: User) -> list[Node]:
         )
         for node in members[start : start + NODES_SHOWN]
     ]
+
+
+def totals(agent_session: Session, user: User) -> usage.Totals:
+    """What the family's turns used, each counted once; nothing for a session that stands alone."""
+    members = lineage.family(agent_session, user)
+    return usage.of_family([node.session for node in members]) if len(members) > 1 else {}
 
 
 def lanes_of(agent_session: Session, user: User) -> list[Session]:

@@ -14,7 +14,7 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
-from sessions import attachments, history, syncing
+from sessions import attachments, history, syncing, usage
 from sessions.api.projections import resume_command
 from sessions.capabilities import session_capability
 from sessions.choices import SyncState
@@ -100,6 +100,8 @@ def _detail(request: HttpRequest, agent_session: Session, sync: SessionSync | No
         "parent": family.parent_of(agent_session, user),
         "provider_label": provider_label(agent_session.provider),
         "resume_command": resume_command(agent_session),
+        "usage": usage.of_session(agent_session),
+        "family_usage": family.totals(agent_session, user),
         "missing": sync is not None and sync.state == SyncState.MISSING,
     }
 

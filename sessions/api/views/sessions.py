@@ -14,7 +14,7 @@ from forkhost.kit.api import body_of, caller, invalid_parameter, known_parameter
 from forkhost.kit.problems import Problem
 from forkhost.kit.schema import answers
 from forkhost.kit.scopes import Scope
-from sessions import lineage, search, store
+from sessions import lineage, search, store, usage
 from sessions.api import projections
 from sessions.api.access import session_for, workspace_for
 from sessions.api.bodies import CreateSessionBody, PatchSessionBody
@@ -27,7 +27,7 @@ from sessions.api.documentation import (
 from sessions.api.errors import SessionApiView
 from sessions.api.hosted import HOSTED
 from sessions.api.pagination import listed, newest_first
-from sessions.api.serializers import FamilyList, SessionList, SessionSerializer
+from sessions.api.serializers import FamilyList, SessionDetailSerializer, SessionList, SessionSerializer
 from sessions.choices import SessionKind, Visibility
 from sessions.filters import TEXT_LIMIT, SessionFilterSet
 from sessions.models import Session
@@ -107,13 +107,13 @@ class SessionView(SessionApiView):
     @extend_schema(
         operation_id="getSession",
         tags=["sessions"],
-        responses=answers({200: SessionSerializer}, 400, 404),
+        responses=answers({200: SessionDetailSerializer}, 400, 404),
     )
     def get(self, request: Request, workspace_id: uuid.UUID, agent_session_id: uuid.UUID) -> Response:
-        """Show one session."""
+        """Show one session, and what its turns used."""
         known_parameters(request)
         user = caller(request)
-        return Response(projections.session_json(session_for(user, workspace_id, agent_session_id), user=user))
+        return Response(projections.session_detail_json(session_for(user, workspace_id, agent_session_id), user=user))
 
     @extend_schema(
         operation_id="updateSession",
@@ -167,7 +167,9 @@ class FamilyView(SessionApiView):
         known_parameters(request)
         user = caller(request)
         session = session_for(user, workspace_id, agent_session_id)
-        return Response(listed(projections.family_page(lineage.family(session, user), user=user), None))
+        members = lineage.family(session, user)
+        totals = usage.of_family([member.session for member in members])
+        return Response({**listed(projections.family_page(members, user=user), None), "usage": totals})
 
 
 def session_path(session: Session) -> str:
