@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 ARGS ?=
 
-.PHONY: up demo test test-sqlite test-postgres setup setup-runtime lint fmt bench lock openapi
+.PHONY: up demo test test-sqlite test-postgres setup setup-runtime lint fmt bench faults lock openapi
 
 up: setup-runtime
 	@exec $(RUN) manage.py up $(ARGS)
@@ -40,6 +40,11 @@ fmt: setup
 # The promises as numbers.
 bench: setup
 	@$(RUN) -m tests.bench $(ARGS)
+
+# A thousand kill -9 and other faults, on both databases and with every agent; exits non-zero when a fork is lost or doubled.
+faults: setup
+	@$(RUN) -m tests.machine
+	@$(RUN) -m tests.faults $(ARGS)
 
 # Write openapi.json anew after the API changed on purpose.
 openapi: setup

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.apps import AppConfig
 from django.urls import register_converter
 
+from forkhost.kit import durability
 from forkhost.kit.ids import IdConverter
 
 
@@ -15,5 +16,6 @@ class ForkhostConfig(AppConfig):
     verbose_name = "forkhost"
 
     def ready(self) -> None:
-        """Make ``<id:...>`` known before the first route is read."""
+        """Make ``<id:...>`` known before the first route is read, and commits durable before the first connection."""
         register_converter(IdConverter, "id")
+        durability.install()

@@ -6,7 +6,7 @@ import random
 import signal
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.db import connection
@@ -96,13 +96,16 @@ class Batch:
 # What is done to the workers; each returns how many processes really died by SIGKILL
 
 
-def kill_at(point: CrashPoint, parallel: int = 1) -> Disturb:
-    """Workers that die at a point, one after the other, until no fork waits to be sent."""
+def kill_at(point: CrashPoint, parallel: Sequence[int] = (1,)) -> Disturb:
+    """Workers that die at a point, one after the other, until no fork waits to be sent.
+
+    Each makes so many forks at a time, by chance.
+    """
 
     def disturb(batch: Batch) -> int:
         kills = 0
         while batch.prepared():
-            worker = batch.worker(crash_at=point, parallel=parallel)
+            worker = batch.worker(crash_at=point, parallel=batch.chance.choice(parallel))
             deadline = time.monotonic() + KILL_SECONDS
             while worker.runs() and (batch.prepared() or _busy(batch)):
                 assert time.monotonic() < deadline, f"nobody died at {point}"
@@ -289,7 +292,7 @@ def _wait(done: Callable[[], bool], what: str) -> None:
         time.sleep(TICK_SECONDS)
 
 
-def disturbance(point: CrashPoint, parallel: int = 1) -> tuple[Disturb, bool]:
+def disturbance(point: CrashPoint, parallel: Sequence[int] = (1,)) -> tuple[Disturb, bool]:
     """The one that kills at a point, and whether the forks have to be prepared before."""
     if point in IN_PREPARE:
         return kill_in_prepare(point), False

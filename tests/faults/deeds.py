@@ -30,7 +30,7 @@ from sessions.providers.codex.adapter import CodexAdapter
 from tests.agents.fake_provider import PROVIDER, FakeAdapter
 
 # The look-ups of a day within seconds; everything else about them is as it is.
-LOOKUPS = (0.2, 0.6, 1.5, 3.0, 5.0, 7.0)
+LOOKUPS = (0.2, 0.5, 1.0, 2.0, 3.5)
 
 PREPARE, ACKNOWLEDGE, WORK = "prepare", "acknowledge", "work"
 

@@ -31,6 +31,7 @@ class Findings:
     committed: int = 0
     failed: int = 0
     waiting: int = 0
+    seconds: float = 0.0
     lost: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -71,3 +73,11 @@ def test_an_answer_that_comes_while_the_database_is_away_is_kept(
     assert found.clean, found
     assert not OperationAudit.objects.filter(to_status=S.UNKNOWN).exists()
     assert found.committed == 1
+
+
+def test_a_database_that_dies_in_the_middle_and_comes_back() -> None:
+    """On a server of its own, because everybody else's tests use the suite's."""
+    command = [sys.executable, "-m", "tests.faults", "--database", "postgresql", "--provider", "fake", "--forks", "8"]
+    done = subprocess.run([*command, "--row", "database killed"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "lost, doubled or wrong: 0" in done.stdout

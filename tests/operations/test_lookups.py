@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from forkhost.kit import processes
 from forkhost.kit.clock import HeldClock
 from operations import saga
 from operations.choices import OperationStatus
@@ -14,6 +15,8 @@ from operations.models import Evidence, Operation
 from operations.schedule import LOOKUPS
 from sessions import store
 from sessions.models import Event, Session
+from sessions.providers.base import ChildSearch, ForkRequest
+from tests.agents.fake_provider import FakeAdapter
 from tests.operations.support import World, acts
 
 pytestmark = pytest.mark.django_db
@@ -116,6 +119,31 @@ def test_absence_proves_failure_only_when_the_caller_is_dead_or_never_called(
     assert (operation.status, operation.error_code) == (status, code)
     assert (acts(operation)[-1] == "proven_not_created") == (status == S.FAILED)
     assert len(world.agent.calls) == 1
+
+
+def test_a_caller_that_dies_after_the_look_proves_no_absence(
+    world: World, held_clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation = unknown(world, "lose", process="self")
+    caller = [False]
+    look = FakeAdapter.find_children
+
+    def look_then_die(self: FakeAdapter, request: ForkRequest, since_ms: int, announced_id: str) -> ChildSearch:
+        seen = look(self, request, since_ms, announced_id)
+        world.agent.add_child(source=request.source.provider_session_id, marker=request.marker, turn="turn-3")
+        caller[0] = True
+        return seen
+
+    monkeypatch.setattr(FakeAdapter, "find_children", look_then_die)
+    monkeypatch.setattr(processes, "is_dead", lambda identity: caller[0])
+    held_clock.advance(60)
+    world.work(operation)
+    assert operation.status == S.UNKNOWN
+    monkeypatch.setattr(FakeAdapter, "find_children", look)
+    held_clock.advance(240)
+    world.work(operation)
+    world.work(operation)
+    assert operation.status == S.COMMITTED
 
 
 def test_what_a_failed_fork_kept_of_a_purged_source_goes(world: World, held_clock: HeldClock) -> None:
