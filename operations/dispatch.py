@@ -57,13 +57,17 @@ class Reporter:
 
     def process_started(self, process: ProcessIdentity) -> None:
         """Keep who makes the call. Raises Fenced."""
-        if not transitions.record_process(self._operation.pk, self._lease, self._dispatch_token, process):
+        if not _insist(
+            lambda: transitions.record_process(self._operation.pk, self._lease, self._dispatch_token, process)
+        ):
             raise Fenced(_NOT_OURS)
 
     def announce(self, child_provider_session_id: str) -> None:
         """Keep the child's id. Raises Fenced; the id is then evidence, because the child may exist already."""
         child_id = child_provider_session_id
-        if not transitions.record_announced(self._operation.pk, self._lease, self._dispatch_token, child_id):
+        if not _insist(
+            lambda: transitions.record_announced(self._operation.pk, self._lease, self._dispatch_token, child_id)
+        ):
             late = Doubt(ErrorCode.WORKER_LOST, "The child was announced by a worker that had lost the fork.", child_id)
             evidence.leave_late_answer(self._operation, self._dispatch_token, late, self._actor)
             raise Fenced(_NOT_OURS)
@@ -280,12 +284,12 @@ def _write(
 
 
 def _insist(write: Callable[[], bool]) -> bool:
-    """Write an answer that exists only here; a database that is away for a moment must not make it unknown."""
+    """Write what is known only here; a database that is away for a moment must not make a fork unknown."""
     for pause in WRITE_PAUSES:
         try:
             return write()
         except OperationalError as error:
-            log.warning("outcome_not_written_yet", error=str(error))
+            log.warning("not_written_yet", error=str(error))
             connection.close()
             time.sleep(pause)
     return write()

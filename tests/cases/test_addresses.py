@@ -9,8 +9,10 @@ from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 
+from sessions import store
+from tests.conftest import People
 from tests.operations.support import World, through
-from tests.pages.support import fork_page, operation_page, session_page, words
+from tests.pages.support import fork_page, html, operation_page, session_page, words
 
 
 def test_an_id_in_an_address_is_read_in_any_case(reader: Client, world: World) -> None:
@@ -55,3 +57,11 @@ def test_a_fork_asked_for_after_the_sign_in_ran_out_leads_back_to_the_same_quest
     assert response.status_code == 302
     path, _, query = response["Location"].partition("?")
     assert (path, QueryDict(query)["next"]) == (reverse("sign_in"), address)
+
+
+def test_a_session_with_no_turn_offers_no_fork_and_refuses_one(reader: Client, people: People) -> None:
+    session = store.create(workspace=people.workspace, provider="hosted", title="Nothing said yet")
+    for address in ("/", session_page(session)):
+        assert fork_page(session) not in html(reader.get(address))
+    page = reader.get(fork_page(session, latest=1))
+    assert "Nothing in this session is settled yet" in words(page)
