@@ -17,7 +17,7 @@ from sessions.pages.rendering import RENDER_LIMIT, Renderer
 from sessions.payloads import plain
 
 PROSE_LIMIT = 12_000
-OUTPUT_LIMIT = 4_000
+OUTPUT_LIMIT = 3_000
 GIST_LIMIT = 160
 _ANSI = re.compile("\x1b(?:\\[[0-9;?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\))")
 _GIST_KEYS = ("command", "cmd", "file_path", "path", "pattern", "query", "url", "description", "prompt")

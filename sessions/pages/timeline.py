@@ -17,7 +17,7 @@ from sessions.pages.blocks import Block, build
 from sessions.pages.rendering import Renderer
 
 TURNS_PER_PAGE = 30
-EVENTS_PER_PAGE = 160
+EVENTS_PER_PAGE = 120
 HEAD_EVENTS = 60
 TAIL_EVENTS = 25
 BETWEEN_EVENTS = 40
