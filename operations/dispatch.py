@@ -12,7 +12,7 @@ import structlog
 from django.db import DatabaseError, OperationalError, connection, connections
 
 from forkhost.kit.leases import Lease, LeaseKeeper
-from operations import evidence, handover, materialising, outcomes
+from operations import destinations, evidence, handover, materialising, outcomes
 from operations.choices import ErrorCode, OperationStatus
 from operations.contracts import Policy, policy
 from operations.models import Operation
@@ -163,6 +163,7 @@ def _attested(operation: Operation, adapter: Adapter) -> Attestation:
     if not home.path.is_dir():
         raise _Stop(ErrorCode.HOME_MISSING, f"The folder {home.path} is not on this runner.")
     _require_folder(operation)
+    _require_destination(operation)
     attestation = adapter.attest(home)
     if attestation.points is PointSupport.UNSUPPORTED:
         raise _Stop(attestation.reason or ErrorCode.RUNTIME_CHANGED, attestation.detail or "It cannot fork any more.")
@@ -180,6 +181,17 @@ def _require_folder(operation: Operation) -> None:
         raise _Stop(
             ErrorCode.FOLDER_MISSING,
             f"The folder {folder}, where this session ran, is not on this runner. Make or restore it, and fork again.",
+        )
+
+
+def _require_destination(operation: Operation) -> None:
+    """A child that has to live in another home needs that home to be there before anything is sent."""
+    if operation.target_home_id is None:
+        return
+    home = destinations.child_home(operation)
+    if not home.path.is_dir():
+        raise _Stop(
+            ErrorCode.HOME_MISSING, f"The folder {home.path}, where the fork is to live, is not on this runner."
         )
 
 

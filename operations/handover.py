@@ -13,7 +13,7 @@ from operations.choices import OperationStatus
 from operations.models import Operation
 from operations.points import ResolvedPoint
 from sessions import capabilities, history, payloads, runners
-from sessions.models import Session
+from sessions.models import Home, Session
 from sessions.providers import registry
 from sessions.providers.base import (
     Adapter,
@@ -60,8 +60,8 @@ def adapter_of(operation: Operation) -> Adapter:
 # What prepare freezes
 
 
-def runtime_columns(source: Session, resolved: ResolvedPoint) -> dict[str, Any]:
-    """Everything about runner, home, driver and settings that an operation freezes of its source."""
+def runtime_columns(source: Session, resolved: ResolvedPoint, destination: Home | None) -> dict[str, Any]:
+    """Everything about runner, homes, driver and settings that an operation freezes of its source."""
     home = source.home
     attestation = hosted.ATTESTATION if home is None else runners.stored_attestation(home)
     if attestation is None:
@@ -75,11 +75,12 @@ def runtime_columns(source: Session, resolved: ResolvedPoint) -> dict[str, Any]:
         "fingerprint": attestation.fingerprint,
         "binding_mode": attestation.binding_mode.value,
         "identity_mode": attestation.identity_mode.value,
-        "frozen": payloads.plain_json(_frozen(source, resolved)),
+        "frozen": payloads.plain_json(_frozen(source, resolved, destination)),
     }
     if home is not None:
         columns |= {
             "home_id": home.pk,
+            "target_home_id": destination.pk if destination is not None else None,
             "runner_id": home.runner_id,
             "queue": str(home.runner_id),
             "runner_incarnation": home.runner.incarnation,
@@ -87,7 +88,7 @@ def runtime_columns(source: Session, resolved: ResolvedPoint) -> dict[str, Any]:
     return columns
 
 
-def _frozen(source: Session, resolved: ResolvedPoint) -> Json:
+def _frozen(source: Session, resolved: ResolvedPoint, destination: Home | None) -> Json:
     known: Mapping[str, Any] = source.settings
     sandbox = known.get("sandbox")
     settings = ForkSettings(
@@ -100,6 +101,7 @@ def _frozen(source: Session, resolved: ResolvedPoint) -> Json:
     path = "" if capabilities.is_hosted(source) else str(runners.session_ref(source).path or "")
     return {
         "home": source.home.path if source.home is not None else "",
+        "targetHome": destination.path if destination is not None else "",
         "path": path,
         "cwd": source.cwd,
         "settings": {name: value for name, value in dataclasses.asdict(settings).items() if value},
@@ -258,12 +260,13 @@ def binding_map(operation: Operation) -> dict[int, TurnBinding] | None:
 
 
 def child_is_taken(operation: Operation, child_id: str) -> bool:
-    """Whether the id is the source's own, or that of a session or another operation in the same home."""
+    """Whether the id is the source's own, or that of a session or another operation in one of its homes."""
     if operation.home_id is None:
         return False
     if not child_id or child_id == operation.source_provider_session_id:
         return True
-    if Session.objects.filter(home_id=operation.home_id, provider_session_id=child_id).exists():
+    homes = [home_id for home_id in (operation.home_id, operation.target_home_id) if home_id is not None]
+    if Session.objects.filter(home_id__in=homes, provider_session_id=child_id).exists():
         return True
     return (
         Operation.objects.filter(home_id=operation.home_id, child_provider_session_id=child_id)

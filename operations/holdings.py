@@ -26,18 +26,29 @@ _SENT = (OperationStatus.DISPATCHING, OperationStatus.PROVIDER_ACCEPTED, Operati
 
 
 def waits(home_id: uuid.UUID) -> bool:
-    """Whether a fork in this home was sent and is not settled, or was unknown once, so that a child may turn up."""
+    """Whether a child may turn up in this home that must not become a session, or not yet.
+
+    So it is while a fork was sent and is not settled, after one was unknown once, and where forks live in another home.
+    """
+    here = Q(home_id=home_id) | Q(target_home_id=home_id)
     sent = Q(status__in=_SENT) | Q(unknown_since__isnull=False)
-    return Operation.objects.filter(sent, home_id=home_id).exists()
+    return (
+        Operation.objects.filter(target_home_id=home_id).exists()
+        or Operation.objects.filter(home_id=home_id, target_home_id__isnull=False).exists()
+        or Operation.objects.filter(here, sent).exists()
+    )
 
 
 def answer(home_id: uuid.UUID, discovered: DiscoveredSession) -> Held | None:
-    """The operation that has to be settled before the found session may become one; findings go to evidence."""
+    """The operation that keeps the found session from becoming one; findings about unsettled ones go to evidence."""
     found = _by_marker(home_id, discovered) or _by_id(home_id, discovered)
     if found is not None:
         operation, reason = found
         evidence.hand_over_finding(operation, discovered.ref.provider_session_id, reason)
         return Held(operation.pk, reason) if operation.status in _SENT else None
+    copied = _lives_elsewhere(home_id, discovered) or _brought_along(home_id, discovered)
+    if copied is not None:
+        return copied
     waiting = _searched(home_id, discovered)
     return None if waiting is None else Held(waiting.pk, "child_of_fork_in_search")
 
@@ -47,7 +58,8 @@ def _by_marker(home_id: uuid.UUID, discovered: DiscoveredSession) -> tuple[Opera
         operation_id = ids.parse_id(discovered.fork_operation_id.removeprefix(MARKER_PREFIX))
     except ValueError:
         return None
-    operation = Operation.objects.filter(pk=operation_id, home_id=home_id).first()
+    here = Q(home_id=home_id) | Q(target_home_id=home_id)
+    operation = Operation.objects.filter(here, pk=operation_id).first()
     if operation is None or operation.status in (OperationStatus.PREPARED, OperationStatus.COMMITTED):
         return None
     return operation, "marked_by_fork"
@@ -55,14 +67,42 @@ def _by_marker(home_id: uuid.UUID, discovered: DiscoveredSession) -> tuple[Opera
 
 def _by_id(home_id: uuid.UUID, discovered: DiscoveredSession) -> tuple[Operation, str] | None:
     child_id = discovered.ref.provider_session_id
-    sent = Operation.objects.filter(home_id=home_id, next_run_at__isnull=False, status__in=_SENT)
-    unknown = Operation.objects.filter(home_id=home_id, unknown_since__isnull=False)
+    here = Operation.objects.filter(Q(home_id=home_id) | Q(target_home_id=home_id))
+    sent = here.filter(next_run_at__isnull=False, status__in=_SENT)
+    unknown = here.filter(unknown_since__isnull=False)
     for rows in (sent, unknown):
         for column in ("announced_child_id", "child_provider_session_id"):
             operation = rows.filter(**{column: child_id}).first()
             if operation is not None:
                 return operation, "announced_by_fork"
     return None
+
+
+def _lives_elsewhere(home_id: uuid.UUID, discovered: DiscoveredSession) -> Held | None:
+    """The record of a committed child in the home where the fork made it: the session is the one in the other home."""
+    rows = Operation.objects.filter(
+        home_id=home_id,
+        target_home_id__isnull=False,
+        status=OperationStatus.COMMITTED,
+        child_provider_session_id=discovered.ref.provider_session_id,
+    )
+    operation_id = rows.values_list("pk", flat=True).first()
+    return None if operation_id is None else Held(operation_id, "lives_in_another_home", lasting=True)
+
+
+def _brought_along(home_id: uuid.UUID, discovered: DiscoveredSession) -> Held | None:
+    """The record of a session that a child inherits from, brought here with the child: it is that session's copy."""
+    rows = Operation.objects.filter(target_home_id=home_id)
+    origins = list(rows.values_list("home_id", flat=True).distinct())
+    if not origins:
+        return None
+    provider_id = discovered.ref.provider_session_id
+    known = Session.objects.filter(home_id__in=origins, provider_session_id=provider_id)
+    origin = known.values_list("home_id", flat=True).first()
+    # A source that was purged since is known by the forks that were made of it.
+    told_by = rows.filter(home_id=origin) if origin is not None else rows.filter(source_provider_session_id=provider_id)
+    operation_id = told_by.values_list("pk", flat=True).first()
+    return None if operation_id is None else Held(operation_id, "brought_along_by_fork", lasting=True)
 
 
 def _searched(home_id: uuid.UUID, discovered: DiscoveredSession) -> Operation | None:

@@ -11,9 +11,8 @@ from django.db import InterfaceError, OperationalError, transaction
 
 from forkhost.kit import clock
 from forkhost.kit.leases import Lease
-from operations import handover, hosted
+from operations import destinations, handover, hosted
 from operations.choices import BindingMode, ErrorCode
-from operations.contracts import policy
 from operations.models import Operation
 from operations.saga import transitions
 from operations.saga.moves import Lost
@@ -41,7 +40,7 @@ def bound(operation: Operation, adapter: Adapter, request: ForkRequest, accepted
     if operation.binding_mode != BindingMode.HOST_COPY:
         return accepted
     try:
-        proof = adapter.bind(request, accepted, handover.home_of(operation))
+        proof = adapter.bind(request, accepted, destinations.child_home(operation))
     except ProviderError as error:
         raise BindingFailed(error.message) from error
     # An adapter's mistake after the call leaves the child as it is, whatever the mistake was.
@@ -73,7 +72,7 @@ def commit(operation: Operation, lease: Lease, receipt: Json, actor: str) -> Non
     """The child, its lineage and the committed operation in one transaction. Raises Lost, StoreError."""
     with transaction.atomic():
         at_unix_ms = clock.now_ms()
-        child = _child(operation, at_unix_ms)
+        child = _child(operation, receipt, at_unix_ms)
         crash_point(CrashPoint.DURING_MATERIALISE)
         transitions.commit(
             operation,
@@ -84,7 +83,7 @@ def commit(operation: Operation, lease: Lease, receipt: Json, actor: str) -> Non
     crash_point(CrashPoint.AFTER_COMMIT)
 
 
-def _child(operation: Operation, at_unix_ms: int) -> Session:
+def _child(operation: Operation, receipt: Json, at_unix_ms: int) -> Session:
     snapshot = Snapshot.from_json(operation.snapshot)
     child = store.materialise(
         snapshot,
@@ -95,11 +94,11 @@ def _child(operation: Operation, at_unix_ms: int) -> Session:
         provider_session_id=operation.child_provider_session_id if operation.home_id else None,
         binding_map=handover.binding_map(operation),
         binding_kept=operation.bindings_kept,
-        home_id=operation.home_id,
+        home_id=operation.target_home_id or operation.home_id,
         created_by_id=operation.requested_by_id,
         at_unix_ms=at_unix_ms,
     )
-    syncing.place_child(child, str((operation.receipt or {}).get("path") or ""))
+    syncing.place_child(child, _child_path(receipt))
     lineage.record(
         child_session_id=child.pk,
         workspace_id=operation.workspace_id,
@@ -112,6 +111,12 @@ def _child(operation: Operation, at_unix_ms: int) -> Session:
         forked_at_unix_ms=at_unix_ms,
     )
     return child
+
+
+def _child_path(receipt: Json) -> str:
+    """Where the child's transcript lies: where the binder found or brought it, else where the fork made it."""
+    bound_to = receipt.get(BOUND)
+    return str((bound_to.get("path") if isinstance(bound_to, dict) else "") or receipt.get("path") or "")
 
 
 def _family(operation: Operation) -> uuid.UUID:
@@ -127,7 +132,8 @@ def _family(operation: Operation) -> uuid.UUID:
 
 def _receipt(operation: Operation) -> Json:
     receipt: dict[str, Any] = operation.receipt or {}
-    if policy(operation.contract).binds_before_acceptance or BOUND in receipt:
+    # A child that evidence found was accepted without being bound, whatever the contract.
+    if BOUND in receipt:
         return receipt
     adapter = handover.adapter_of(operation)
     request = handover.fork_request(operation, attestation_of(operation, adapter), require_prefix=False)

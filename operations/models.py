@@ -7,6 +7,7 @@ from this row alone, also after source and child are purged. Written by ``operat
 from __future__ import annotations
 
 import uuid
+from typing import Any
 
 from django.db import models
 from django.db.models import Q
@@ -22,7 +23,7 @@ from operations.choices import (
     OperationStatus,
     PointType,
 )
-from operations.querysets import OperationQuerySet
+from operations.querysets import AppendOnly, AppendOnlyQuerySet, OperationQuerySet
 from sessions.choices import ForkContract
 
 S = OperationStatus
@@ -34,7 +35,9 @@ class Operation(LeasedRow):
     ``request_id`` is the caller's replay key, normalised; ``request_hash`` covers source, target, requested point and
     title, in version ``request_hash_version``. ``snapshot`` is the frozen JSON text of
     ``sessions.store.Snapshot`` and ``snapshot_hash`` its SHA-256. ``frozen`` holds what an adapter is asked with beyond
-    the columns: home path, transcript path, cwd, settings. ``target_turn_id`` is known from prepare on, because it
+    the columns: home path, transcript path, cwd, settings, and the path of the home the child has to live in.
+    ``target_home_id`` names that home when it is not the source's; ``home_bound_at`` is when the child was last seen to
+    be readable there. ``target_turn_id`` is known from prepare on, because it
     follows from the operation's id. ``target_mapping`` is the ordered list of
     ``{"source", "target", "data", "reason"}`` with the child's bindings. ``dispatch_token`` is set once, with the
     dispatching mark, and never again. ``calls`` is 0 until that mark and 1 after. ``version`` counts the acts on this
@@ -47,6 +50,7 @@ class Operation(LeasedRow):
     workspace_id = models.UUIDField()
     runner_id = models.UUIDField(null=True)
     home_id = models.UUIDField(null=True)
+    target_home_id = models.UUIDField(null=True)
     provider = models.CharField(max_length=64)
     requested_by_id = models.BigIntegerField(null=True)
 
@@ -107,6 +111,7 @@ class Operation(LeasedRow):
     accepted_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)
     observed_at = models.DateTimeField(null=True)
+    home_bound_at = models.DateTimeField(null=True)
 
     objects = OperationQuerySet.as_manager()
 
@@ -125,6 +130,11 @@ class Operation(LeasedRow):
             models.Index(name="operation_by_source", fields=("source_session_id", "status")),
             # The importer asks whether a provider session belongs to an unfinished operation.
             models.Index(name="operation_by_source_provider", fields=("home_id", "source_provider_session_id")),
+            # Children that live in another home than their source: either home's importer asks about them.
+            models.Index(name="operation_bound_from", fields=("home_id",), condition=Q(target_home_id__isnull=False)),
+            models.Index(
+                name="operation_bound_into", fields=("target_home_id",), condition=Q(target_home_id__isnull=False)
+            ),
             # The queue of unknown forks, oldest first.
             models.Index(
                 name="operation_unknown_queue", fields=("unknown_since",), condition=Q(unknown_since__isnull=False)
@@ -194,6 +204,11 @@ class Operation(LeasedRow):
                 name="operation_removal_only_unknown", condition=Q(removal__isnull=True) | Q(status=S.UNKNOWN)
             ),
             models.CheckConstraint(
+                name="operation_other_home_is_host_copy",
+                condition=Q(target_home_id__isnull=True)
+                | (Q(binding_mode=BindingMode.HOST_COPY) & ~Q(target_home_id=models.F("home_id"))),
+            ),
+            models.CheckConstraint(
                 name="operation_target_not_source", condition=~Q(target_session_id=models.F("source_session_id"))
             ),
         )
@@ -222,7 +237,24 @@ class RequestAlias(models.Model):
         return f"{self.request_id} -> {self.operation_id}"
 
 
-class OperationAudit(models.Model):
+class AppendOnlyRow(models.Model):
+    """A row that is neither changed nor deleted once it is there."""
+
+    objects = AppendOnlyQuerySet.as_manager()
+
+    class Meta:
+        abstract = True
+
+    def save(self, *args: Any, **options: Any) -> None:
+        if not self._state.adding:
+            raise AppendOnly(type(self).__name__)
+        super().save(*args, **options)
+
+    def delete(self, *args: Any, **options: Any) -> tuple[int, dict[str, int]]:
+        raise AppendOnly(type(self).__name__)
+
+
+class OperationAudit(AppendOnlyRow):
     """One row per transition or act, written in the same transaction. ``sequence`` counts from 1 in an operation."""
 
     id = models.BigAutoField(primary_key=True)
@@ -245,7 +277,7 @@ class OperationAudit(models.Model):
         return f"{self.from_status or '-'} -> {self.to_status or '-'} by {self.actor}"
 
 
-class Evidence(models.Model):
+class Evidence(AppendOnlyRow):
     """What was read, never written, from a provider about an operation. Append-only."""
 
     id = models.BigAutoField(primary_key=True)

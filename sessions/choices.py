@@ -145,3 +145,4 @@ class AuditAction(models.TextChoices):
     FORKS_SWITCH = "forks_switch"
     SETTLEMENT_SWITCH = "settlement_switch"
     WEBHOOK_SET = "webhook_set"
+    FORK_HOME_SET = "fork_home_set"

@@ -128,7 +128,10 @@ class Scanner:
         held = holdings.claims(self.home.pk, left)
         for provider_id, claim in held.items():
             log.debug("provider_session_held", session=provider_id, by=str(claim.operation_id), reason=claim.reason)
-        return {found.ref.provider_session_id for found in left} - held.keys()
+        lasting = {provider_id for provider_id, claim in held.items() if claim.lasting}
+        stamps = {found.ref.provider_session_id: found.stamp for found in left}
+        self.known.update({provider_id: stamps[provider_id] for provider_id in lasting})
+        return stamps.keys() - held.keys()
 
     def _sessions(self, provider_ids: Iterable[str]) -> dict[str, Session]:
         rows = Session.objects.filter(home=self.home, provider_session_id__in=set(provider_ids))

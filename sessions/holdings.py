@@ -15,10 +15,15 @@ from sessions.providers.base import DiscoveredSession
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The operation that has to be settled first, and a stable code saying why it claims the provider session."""
+    """The operation that claims a provider session, and a stable code saying why.
+
+    The claim ends when the operation is settled, or, if it is ``lasting``, never: the provider session is a copy of one
+    that is a session in another home.
+    """
 
     operation_id: uuid.UUID
     reason: str
+    lasting: bool = False
 
 
 Holder = Callable[[uuid.UUID, DiscoveredSession], Held | None]

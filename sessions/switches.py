@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 
 from sessions.choices import AuditAction, ForkContract, Settlement
-from sessions.models import SessionAudit, Workspace
+from sessions.models import ForkHome, Home, SessionAudit, Workspace
 
 
 def switch_forks(workspace: Workspace, enabled: bool, *, actor: str, reason: str) -> bool:
@@ -41,6 +41,31 @@ def set_webhook(workspace: Workspace, url: str, *, actor: str, reason: str) -> s
             detail={"url": url, "reason": reason},
         )
     return secret
+
+
+def set_fork_home(workspace: Workspace, provider: str, home: Home | None, *, actor: str, reason: str) -> bool:
+    """Let later forks of the provider's sessions live in ``home``; None: each in its source's. False: it was so already.
+
+    Raises ValueError when the home is another provider's or another workspace's.
+    """
+    if home is not None and (home.provider != provider or home.runner.workspace_id != workspace.pk):
+        raise ValueError(f"home {home.pk} is no home of {provider!r} in this workspace")
+    with transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=workspace.pk)
+        known = ForkHome.objects.filter(workspace=workspace, provider=provider)
+        if (known.values_list("home_id", flat=True).first()) == (home.pk if home is not None else None):
+            return False
+        known.delete()
+        if home is not None:
+            ForkHome.objects.create(workspace=workspace, provider=provider, home=home)
+        detail = {"provider": provider, "home": str(home.pk) if home else "", "path": home.path if home else ""}
+        SessionAudit.objects.create(
+            workspace_id=workspace.pk,
+            actor=actor[:200],
+            action=AuditAction.FORK_HOME_SET,
+            detail={**detail, "reason": reason},
+        )
+    return True
 
 
 def _switch(workspace: Workspace, values: dict[str, Any], action: AuditAction, actor: str, reason: str) -> bool:

@@ -11,10 +11,11 @@ from django.contrib.auth.models import User
 from django.http import QueryDict
 from django.utils.crypto import salted_hmac
 
+from operations import destinations
 from operations.choices import OPEN_STATUSES, OperationStatus, PointType
 from operations.models import Operation
 from operations.points import ForkPoint, InvalidPoint, PointRefused, ResolvedPoint, parse_point, resolve
-from operations.requests import TITLE_LIMIT
+from operations.requests import TITLE_LIMIT, Refused
 from operations.templatetags.forks import LARGE
 from sessions import history
 from sessions.capabilities import session_capability, turn_capability
@@ -113,7 +114,15 @@ def _resolved(source: Session, point: ForkPoint) -> tuple[ResolvedPoint | None, 
         able = turn_capability(source, resolved.turn, capability)
         if not able.forkable:
             return resolved, able.sentence
-    return resolved, refusal
+    return resolved, refusal or _no_destination(source)
+
+
+def _no_destination(source: Session) -> str:
+    try:
+        destinations.destination(source)
+    except Refused as refused:
+        return refused.sentence
+    return ""
 
 
 def _at_same_point(source: Session, resolved: ResolvedPoint, user: User) -> list[Operation]:

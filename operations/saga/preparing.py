@@ -9,7 +9,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from forkhost.kit import clock, wakeups
-from operations import eligibility, handover
+from operations import destinations, eligibility, handover
 from operations.choices import Act, OperationStatus
 from operations.contracts import Policy, fenced, policy
 from operations.models import Operation, RequestAlias
@@ -19,7 +19,7 @@ from operations.saga.moves import WAKE_UP, Lost, act, log, write_audit
 from sessions import identities, store, syncing, titles
 from sessions.capabilities import Reason
 from sessions.errors import SessionAlreadyExists
-from sessions.models import Session, Workspace
+from sessions.models import Home, Session, Workspace
 from sessions.providers.crashpoints import CrashPoint, crash_point
 from sessions.store import Snapshot
 
@@ -91,10 +91,11 @@ def _prepare_locked(wanted: Wanted, workspace: Workspace) -> Prepared:
     if source.write_fence is not None:
         raise fenced(source.write_fence)
     resolved = eligibility.check(source, wanted.point, point)
+    destination = destinations.destination(source)
     rules.check_source(source, resolved)
     operation_id = uuid.uuid4()
     _reserve_target(wanted.target_session_id, operation_id)
-    return Prepared(_freeze(operation_id, wanted, source, resolved, rules), replayed=False)
+    return Prepared(_freeze(operation_id, wanted, source, resolved, destination, rules), replayed=False)
 
 
 def _lock_source(wanted: Wanted) -> Session:
@@ -158,7 +159,12 @@ def _reserve_target(target_id: uuid.UUID, operation_id: uuid.UUID) -> None:
 
 
 def _freeze(
-    operation_id: uuid.UUID, wanted: Wanted, source: Session, resolved: ResolvedPoint, rules: Policy
+    operation_id: uuid.UUID,
+    wanted: Wanted,
+    source: Session,
+    resolved: ResolvedPoint,
+    destination: Home | None,
+    rules: Policy,
 ) -> Operation:
     snapshot = store.freeze(source.pk, resolved.seq)
     rules.check_snapshot(snapshot)
@@ -182,7 +188,7 @@ def _freeze(
         version=1,
         **_snapshot_columns(snapshot),
         **_turn_columns(resolved),
-        **handover.runtime_columns(source, resolved),
+        **handover.runtime_columns(source, resolved, destination),
     )
     if rules.dispatch_seconds is not None:
         operation.dispatch_by = clock.database_now(rules.dispatch_seconds)

@@ -7,7 +7,7 @@ from sessions.models.interactions import Interaction, WorkClaim
 from sessions.models.lineage import Attachment, Blob, Lineage, SessionAudit
 from sessions.models.search import SearchDocument
 from sessions.models.sessions import Family, Session, SessionSync, TakenId
-from sessions.models.workspaces import Home, Membership, Runner, Workspace
+from sessions.models.workspaces import ForkHome, Home, Membership, Runner, Workspace
 
 __all__ = [
     "Attachment",
@@ -15,6 +15,7 @@ __all__ = [
     "Event",
     "EventLog",
     "Family",
+    "ForkHome",
     "Home",
     "Interaction",
     "Lineage",

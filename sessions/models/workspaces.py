@@ -106,3 +106,20 @@ class Home(LeasedRow):
 
     def __str__(self) -> str:
         return f"{self.provider}: {self.path}"
+
+
+class ForkHome(models.Model):
+    """The home in which a workspace wants the forks of one provider to live; without one they live in their source's.
+
+    Whether an adapter can bring a fork there is asked when the fork is prepared.
+    """
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="fork_homes")
+    provider = models.CharField(max_length=64)
+    home = models.ForeignKey(Home, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        constraints = (models.UniqueConstraint(name="fork_home_once", fields=("workspace", "provider")),)
+
+    def __str__(self) -> str:
+        return f"{self.workspace}: {self.home}"
