@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DATABASES = ("sqlite", "postgresql")
 PROVIDERS = ("fake", "codex", "claude")
 # Workers killed in each row of a real agent; the rest of the kills are shared by the rows of the fake one.
-REAL_KILLS = 3
+REAL_KILLS = 2
 
 COLUMNS = (
     *("kills", "operations", "calls", "children", "committed", "failed", "unknowns", "settled", "waiting"),

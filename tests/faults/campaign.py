@@ -28,6 +28,8 @@ LEASE_SECONDS = 2.0
 KILL_SECONDS = 30.0
 REST_SECONDS = 90.0
 TICK_SECONDS = 0.02
+# So often at most, because an agent's call takes longer than the database is left alone.
+MOST_CUTS = 6
 AGENT_KILLED = "fork_process_lost"
 # A worker that is stopped before it listens for signals ends by the signal.
 STOPPED = (0, -signal.SIGTERM)
@@ -230,7 +232,14 @@ def cut_connections(longest: float) -> Disturb:
 
     def disturb(batch: Batch) -> int:
         worker = batch.worker(parallel=2)
-        _while_it_works(batch, worker, longest, terminate_backends)
+        left = list(range(MOST_CUTS))
+
+        def cut() -> None:
+            if left:
+                left.pop()
+                terminate_backends()
+
+        _while_it_works(batch, worker, longest, cut)
         return 0
 
     return disturb

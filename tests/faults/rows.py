@@ -21,7 +21,7 @@ from tests.faults.zygote import Zygote
 from tests.postgres import Server
 
 FAKE_BATCH = 40
-REAL_BATCH = 3
+REAL_BATCH = 2
 # Rows whose batches kill few workers or none are run this often.
 FEW_BATCHES = 2
 # About how long the process of a call lives, so that a kill within it hits any part of it.
@@ -56,7 +56,15 @@ def rows(provider: str, server: Server | None) -> list[Row]:
     if provider == "claude":
         made.append(Row(provider, "full disk", campaign.limit_files(2048), kills_workers=False, few=True))
     if server is not None:
-        made.append(Row(provider, "connections cut", campaign.cut_connections(0.3), kills_workers=False, few=True))
+        made.append(
+            Row(
+                provider,
+                "connections cut",
+                campaign.cut_connections(1.0 if real else 0.3),
+                kills_workers=False,
+                few=True,
+            )
+        )
     if server is not None and not real:
         made.append(
             Row(provider, "database killed", campaign.restart_database(server, 0.3), kills_workers=False, few=True)
@@ -94,7 +102,11 @@ def run(row: Row, kills: int, zygote: Zygote, folder: Path, chance: random.Rando
     while batches < FEW_BATCHES if row.few else total.kills < kills:
         batches += 1
         with place_of(row.provider, folder / f"{chance.getrandbits(64):016x}", chance, size) as place:
-            total.add(Batch(place, zygote, chance).run(row.disturb, size, prepare=row.prepare))
+            try:
+                total.add(Batch(place, zygote, chance).run(row.disturb, size, prepare=row.prepare))
+            except (AssertionError, TimeoutError) as error:
+                total.wrong.append(f"the batch did not come to its end: {error}")
+                break
     for sentence in (*total.lost, *total.doubled, *total.wrong):
         sys.stderr.write(f"{row.provider}, {row.name}: {sentence}\n")
     total.seconds = time.monotonic() - begun
