@@ -42,3 +42,17 @@ class OperationQuerySet(models.QuerySet[Any]):
     def queue(self) -> OperationQuerySet:
         """What an operator looks after: unknown, or something that needs a person."""
         return self.filter(Q(unknown_since__isnull=False) | Q(needs_person=True))
+
+
+class AppendOnly(Exception):
+    """Somebody tried to change what was seen or done; a mistake in forkhost, never in a request."""
+
+
+class AppendOnlyQuerySet(models.QuerySet[Any]):
+    """Rows that are written once."""
+
+    def update(self, **values: Any) -> int:
+        raise AppendOnly(self.model.__name__)
+
+    def delete(self) -> tuple[int, dict[str, int]]:
+        raise AppendOnly(self.model.__name__)

@@ -9,9 +9,11 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.test import Client
 
+from forkhost.kit import clock
 from forkhost.kit.clock import HeldClock
 from operations.choices import OperationStatus
 from operations.models import Evidence, Operation, OperationAudit
+from operations.querysets import AppendOnly
 from sessions.models import Session
 from tests.agents.fake_provider import FakeAdapter
 from tests.conftest import People
@@ -205,8 +207,17 @@ def test_no_verb_leads_to_the_agents_fork(
     assert set(Operation.objects.values_list("calls", flat=True)) == {1}
 
 
+def test_what_was_seen_and_done_can_be_neither_changed_nor_deleted(unknown: Operation) -> None:
+    for rows in (Evidence.objects.filter(operation_id=unknown.pk), OperationAudit.objects.all()):
+        row = rows.first()
+        assert row is not None
+        for change in (row.save, row.delete, rows.delete, lambda rows=rows: rows.update(detail={})):
+            with pytest.raises(AppendOnly):
+                change()
+
+
 def test_the_raw_record_is_capped_on_the_page_and_whole_in_the_file(console: Client, unknown: Operation) -> None:
-    Evidence.objects.filter(operation_id=unknown.pk).update(detail={"failed": "x" * 30_000})
+    Evidence.objects.create(operation_id=unknown.pk, at=clock.now(), method="lookup", detail={"failed": "x" * 30_000})
     page = console.get(card(unknown))
     assert "(cut here)" in words(page)
     record = console.get(f"{card(unknown)}record/")
