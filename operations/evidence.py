@@ -216,7 +216,7 @@ def caller_is_dead(operation: Operation) -> bool:
     """
     if operation.process is None:
         return True
-    return processes.is_dead(handover.process_from_json(operation.process))
+    return processes.is_dead(handover.process_from_json(operation.process), operation.process.get("namespace"))
 
 
 def _remove_torn(

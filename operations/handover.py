@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from forkhost.kit import processes
 from operations import hosted
 from operations.choices import OperationStatus
 from operations.models import Operation
@@ -277,8 +278,8 @@ def child_is_taken(operation: Operation, child_id: str) -> bool:
 
 
 def process_to_json(process: ProcessIdentity) -> Json:
-    """A process identity as the operation keeps it."""
-    return dataclasses.asdict(process)
+    """A process identity as the operation keeps it, with the namespace of this worker, in which its pid was given."""
+    return {**dataclasses.asdict(process), "namespace": processes.pid_namespace()}
 
 
 def process_from_json(stored: Json) -> ProcessIdentity:

@@ -67,16 +67,27 @@ def identify(pid: int | None = None) -> ProcessName:
     return ProcessName(number, stat.started_at, boot_id())
 
 
-def is_dead(identity: Identity) -> bool:
+def pid_namespace() -> str:
+    """The namespace in which this process sees pids, "" where the system has none. Each container has its own."""
+    try:
+        return os.readlink(PROC / "self" / "ns" / "pid")
+    except OSError:
+        return ""
+
+
+def is_dead(identity: Identity, namespace: str | None = None) -> bool:
     """Whether the process and everything left of its process group and session has certainly ended.
 
-    False when it lives and when nothing can be proven. A descendant that made a session of its own is not seen.
+    False when it lives and when nothing can be proven, as of a process whose pid was given in another ``namespace``
+    (None: this one). A descendant that made a session of its own is not seen.
     """
     here = boot_id()
     if not here or not identity.boot_id or not identity.started_at.isdecimal() or identity.pid <= 0:
         return False
     if identity.boot_id != here:
         return True
+    if namespace is not None and namespace != pid_namespace():
+        return False
     leader = _stat(identity.pid)
     if leader is not None and leader.started_at != identity.started_at:
         # A pid is handed out again only after the last member of the group it named has gone.

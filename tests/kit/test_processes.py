@@ -70,6 +70,13 @@ def test_nothing_of_an_earlier_boot_lives() -> None:
     assert is_dead(replace(identify(), boot_id="11111111-2222-3333-4444-555555555555"))
 
 
+def test_a_pid_of_another_container_proves_nothing_until_the_next_boot() -> None:
+    gone = replace(identify(), started_at="1")
+    assert is_dead(gone, processes.pid_namespace())
+    assert not is_dead(gone, "pid:[1]")
+    assert is_dead(replace(gone, boot_id="11111111-2222-3333-4444-555555555555"), "pid:[1]")
+
+
 @pytest.mark.parametrize(
     "change", [{"started_at": ""}, {"started_at": "2026-07-29T12:00:00Z"}, {"boot_id": ""}, {"pid": 0}, {"pid": -1}]
 )

@@ -121,6 +121,22 @@ def test_absence_proves_failure_only_when_the_caller_is_dead_or_never_called(
     assert len(world.agent.calls) == 1
 
 
+def test_a_caller_in_another_container_is_not_proven_dead(
+    world: World, held_clock: HeldClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operation = unknown(world, "lose", process="self")
+    Operation.objects.filter(pk=operation.pk).update(process={**(operation.process or {}), "started_at": "1"})
+    here = processes.pid_namespace()
+    monkeypatch.setattr(processes, "pid_namespace", lambda: "pid:[1]")
+    held_clock.advance(60)
+    world.work(operation)
+    assert operation.status == S.UNKNOWN
+    monkeypatch.setattr(processes, "pid_namespace", lambda: here)
+    held_clock.advance(240)
+    world.work(operation)
+    assert operation.status == S.FAILED
+
+
 def test_a_caller_that_dies_after_the_look_proves_no_absence(
     world: World, held_clock: HeldClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,7 +151,7 @@ def test_a_caller_that_dies_after_the_look_proves_no_absence(
         return seen
 
     monkeypatch.setattr(FakeAdapter, "find_children", look_then_die)
-    monkeypatch.setattr(processes, "is_dead", lambda identity: caller[0])
+    monkeypatch.setattr(processes, "is_dead", lambda identity, namespace: caller[0])
     held_clock.advance(60)
     world.work(operation)
     assert operation.status == S.UNKNOWN
