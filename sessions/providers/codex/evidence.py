@@ -64,7 +64,10 @@ def confirm_turn(request: ForkRequest) -> None:
 
 
 def prove_child(request: ForkRequest, path: Path, home: Path | None = None) -> Proof:
-    """Compare a child's files in ``home`` (the source's by default) with the request. Raises :class:`Unreadable`."""
+    """Compare a child's files in ``home`` (the source's by default) with the request. Raises :class:`Unreadable`.
+
+    In another home than the source's the source itself may be gone.
+    """
     parts = resolve(home or request.source.home.path, path)
     child = parts[-1].meta
     first = next(part.meta for part in parts if part.meta.thread_id == child.thread_id)
@@ -74,7 +77,7 @@ def prove_child(request: ForkRequest, path: Path, home: Path | None = None) -> P
         return Proof(reasons.WRONG_CHILD, "The new session names another session as its origin.")
     if first.thread_source != request.marker:
         return Proof(reasons.WRONG_CHILD, "The new session does not carry the mark of this fork.")
-    problem = _wrong_turns(request, turn_marks(parts), child)
+    problem = _wrong_turns(request, turn_marks(parts), child, source_needed=home is None)
     if problem:
         return Proof(reasons.WRONG_CHILD, problem)
     wider = settings.widened(request.settings, _child_settings(path))
@@ -166,7 +169,7 @@ def _candidate(request: ForkRequest, file: RolloutFile, meta: Meta, strength: Ma
     return Candidate(meta.thread_id, strength, complete, meta.created_at_ms, file.path, facts, torn)
 
 
-def _wrong_turns(request: ForkRequest, marks: list[TurnMark], child: Meta) -> str:
+def _wrong_turns(request: ForkRequest, marks: list[TurnMark], child: Meta, *, source_needed: bool) -> str:
     """What is wrong with the child's turns, "" when they are the source's through the chosen one.
 
     A child that somebody has continued has turns of its own behind them; a torn copy lacks the chosen one.
@@ -179,7 +182,7 @@ def _wrong_turns(request: ForkRequest, marks: list[TurnMark], child: Meta) -> st
     following = marks[len(inherited) :]
     if child.paginated and any(mark.thread_id != child.thread_id for mark in following):
         return "The new session holds turns of its source behind the chosen one."
-    if not child.paginated and _later_in_source(request, {mark.turn_id for mark in following}):
+    if not child.paginated and _later_in_source(request, {mark.turn_id for mark in following}, needed=source_needed):
         return "The new session holds turns of its source behind the chosen one."
     if request.require_prefix:
         bound = [binding.provider_turn_id for binding in request.prefix if binding.provider_turn_id]
@@ -188,12 +191,17 @@ def _wrong_turns(request: ForkRequest, marks: list[TurnMark], child: Meta) -> st
     return ""
 
 
-def _later_in_source(request: ForkRequest, ids: set[str]) -> bool:
+def _later_in_source(request: ForkRequest, ids: set[str], *, needed: bool) -> bool:
     """Whether a full copy took over turns that the source has behind the chosen one."""
     if not ids:
         return False
     source = request.source
-    return any(mark.turn_id in ids for mark in turn_marks(resolve(source.home.path, locate(source))))
+    try:
+        return any(mark.turn_id in ids for mark in turn_marks(resolve(source.home.path, locate(source))))
+    except Unreadable:
+        if needed:
+            raise
+        return False
 
 
 def _child_settings(path: Path) -> ForkSettings:

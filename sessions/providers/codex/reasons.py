@@ -28,6 +28,8 @@ UNLISTED_ERROR: Final = "unlisted_error"
 WRONG_CHILD: Final = "wrong_child"
 RIGHTS_WIDENED: Final = "rights_widened"
 BIND_CONFLICT: Final = "bind_conflict"
+BIND_DAMAGED: Final = "bind_damaged"
+BIND_NOT_READABLE: Final = "bind_not_readable"
 PREFIX_CHANGED: Final = "inherited_prefix_changed"
 NOT_TORN: Final = "not_torn"
 CHILD_IN_USE: Final = "child_in_use"
@@ -57,6 +59,8 @@ SENTENCES: Final[dict[str, str]] = {
     WRONG_CHILD: "What codex made is not the fork that was asked for.",
     RIGHTS_WIDENED: "The fork may do more than the session it was made from.",
     BIND_CONFLICT: "The other state folder already holds something else under the name of a record of this fork.",
+    BIND_DAMAGED: "The record of this fork in the other state folder is damaged, and is left as it is.",
+    BIND_NOT_READABLE: "Codex cannot open the fork in the other state folder.",
     PREFIX_CHANGED: "The session was rewound behind the point it was forked at.",
     NOT_TORN: "This is not a broken-off child of this fork.",
     CHILD_IN_USE: "Another session was forked from this child.",
