@@ -108,6 +108,13 @@ def public_url(value: str) -> tuple[str, str, bool]:
     return origin, shown, parts.scheme == "https"
 
 
+def purge_after_days(value: float) -> float:
+    """How long deleted sessions are kept. Raises :class:`ImproperlyConfigured` outside of 0 (for ever) to 36500."""
+    if not 0 <= value <= 36500:
+        raise ImproperlyConfigured("FORKHOST_PURGE_AFTER_DAYS has to lie between 0, which is never, and 36500.")
+    return value
+
+
 def lease_seconds(value: float) -> float:
     """For how long a worker's silence leaves its forks alone, from 1 to 3600 seconds."""
     if not 1 <= value <= 3600:

@@ -26,9 +26,10 @@ from sessions.places import TITLE, Place, place_of
 from sessions.querysets import SessionQuerySet
 from sessions.words import Piece
 
-# Beyond so many places the oldest logs are left out, and the answer says so.
-MOST_PLACES = 4_000
-PLACES_A_LOOK = 1_000
+# Words that are in more places than that are looked for in the newest logs alone, and the answer says so.
+PLACES_A_LOOK = 1_500
+LOOKS = 5
+ENOUGH_LOGS = 300
 # A database takes so many values in one condition.
 MOST_SESSIONS = 5_000
 _CHUNK = 1_000
@@ -107,7 +108,10 @@ def find(user: User, text: str, workspace: Workspace | None = None) -> Found:
     if looks_like_id(text):
         return Found(visible.filter(Q(pk=parse_id(text.strip())) | _provider_id(text, workspaces)), False, [], {})
     wanted = words.asked(text)
-    seqs, truncated = _places(wanted, [words.workspace_word(pk) for pk in workspaces])
+    # Where the reader sees every workspace, the index need not tell them apart.
+    everywhere = Workspace.objects.count() == len(workspaces)
+    scope = [] if everywhere else [words.workspace_word(pk) for pk in workspaces]
+    seqs, truncated = _places(wanted if workspaces else [], scope)
     ids = _sessions_showing(seqs)
     named = list(visible.filter(_provider_id(text, workspaces)).values_list("pk", flat=True)[:_CHUNK])
     chosen = [*named, *ids][:MOST_SESSIONS]
@@ -132,24 +136,28 @@ def _provider_id(text: str, workspaces: Collection[uuid.UUID]) -> Q:
 def _places(wanted: Sequence[str], scope: Collection[str]) -> tuple[dict[int, list[int]], bool]:
     """The seqs that hold the words, ascending, by log; whether older logs were left out.
 
-    One log cannot use up the room: when a look ends in the middle of a log, the next goes on below that log.
+    One log cannot use up the room: where a look finds few logs, the next goes on below the one it ended in.
     """
     seqs: dict[int, list[int]] = defaultdict(list)
     below: int | None = None
-    found = 0
-    while True:
+    for _ in range(LOOKS):
         numbers = search_index.matches(wanted, scope, PLACES_A_LOOK, below)
         for number in numbers:
             place = place_of(number)
             seqs[place.log_id].append(place.seq)
-        found += len(numbers)
-        if len(numbers) < PLACES_A_LOOK or found >= MOST_PLACES:
-            break
+        if len(numbers) < PLACES_A_LOOK:
+            return _sorted(seqs), False
         log_id = place_of(numbers[-1]).log_id
         # A fork shows a prefix of the log, so its first match decides.
         seqs[log_id].append(search_index.first_seq(wanted, scope, log_id))
+        if len(seqs) >= ENOUGH_LOGS:
+            break
         below = Place(log_id, TITLE).number
-    return {log_id: sorted(set(of_log)) for log_id, of_log in seqs.items()}, found >= MOST_PLACES
+    return _sorted(seqs), True
+
+
+def _sorted(seqs: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
+    return {log_id: sorted(set(of_log)) for log_id, of_log in seqs.items()}
 
 
 def _sessions_showing(seqs: Mapping[int, Sequence[int]]) -> list[uuid.UUID]:

@@ -59,34 +59,35 @@ def after_migration(using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
 
 
 def matches(words: Sequence[str], any_of: Collection[str], limit: int, below: int | None = None) -> list[int]:
-    """The numbers of the newest places, below ``below``, that hold all of ``words`` and at least one of ``any_of``.
+    """The numbers of the newest places, below ``below``, that hold all of ``words`` and, if given, one of ``any_of``.
 
-    A word of three or more letters may go on. All words have to be normalised: nothing else is safe here.
+    Where that leaves room, longer words that begin with one of three or more letters count too. All words have to be
+    normalised: nothing else is safe here.
     """
-    if not words or not any_of:
+    if not words:
         return []
     condition = ("{row} < %s", [below]) if below is not None else ("", [])
-    return _matches(words, any_of, *condition, order="DESC", limit=limit)
+    # The words themselves are read newest first until there are enough; what goes on has to be gathered whole.
+    exact = _matches(_query(words, any_of, longer=False), *condition, order="DESC", limit=limit)
+    if len(exact) >= limit or all(len(word) < PREFIX_LENGTH for word in words):
+        return exact
+    return _matches(_query(words, any_of, longer=True), *condition, order="DESC", limit=limit)
 
 
 def first_seq(words: Sequence[str], any_of: Collection[str], log_id: int) -> int:
-    """The first seq of the log, behind its title, that holds the words; 0 when none does."""
+    """The first seq of the log, behind its title, that holds the words themselves; 0 when none does."""
     bounds = [Place(log_id, TITLE).number, Place(log_id, LAST_SEQ).number]
-    found = _matches(words, any_of, "{row} > %s AND {row} <= %s", bounds, order="ASC", limit=1)
+    query = _query(words, any_of, longer=False)
+    found = _matches(query, "{row} > %s AND {row} <= %s", bounds, order="ASC", limit=1)
     return place_of(found[0]).seq if found else TITLE
 
 
-def _matches(
-    words: Sequence[str], any_of: Collection[str], condition: str, bounds: Sequence[int], *, order: str, limit: int
-) -> list[int]:
+def _matches(query: str, condition: str, bounds: Sequence[int], *, order: str, limit: int) -> list[int]:
     if connection.vendor == "postgresql":
-        query = " & ".join([f"({' | '.join(sorted(any_of))})", *(_postgresql_word(word) for word in words)])
         statement = f"SELECT id FROM {TABLE} WHERE to_tsvector('simple', words) @@ to_tsquery('simple', %s)"  # noqa: S608
         # A sum is in no index: the planner must not walk all documents by id, newest first, computing their words.
         row, key = "id", "id + 0"
     else:
-        scope = " OR ".join(f'"{word}"' for word in sorted(any_of))
-        query = " AND ".join([*(_sqlite_word(word) for word in words), f"({scope})"])
         statement = f"SELECT rowid FROM {INDEX} WHERE {INDEX} MATCH %s"  # noqa: S608
         row = key = "rowid"
     if condition:
@@ -96,12 +97,14 @@ def _matches(
         return [number for (number,) in cursor.fetchall()]
 
 
-def _sqlite_word(word: str) -> str:
-    return f'"{word}"*' if len(word) >= PREFIX_LENGTH else f'"{word}"'
-
-
-def _postgresql_word(word: str) -> str:
-    return f"'{word}':*" if len(word) >= PREFIX_LENGTH else f"'{word}'"
+def _query(words: Sequence[str], any_of: Collection[str], *, longer: bool) -> str:
+    """The databases' own languages, in which our words are always quoted and never anything but letters and digits."""
+    postgresql = connection.vendor == "postgresql"
+    quote, goes_on, both, either = ("'", ":*", " & ", " | ") if postgresql else ('"', "*", " AND ", " OR ")
+    parts = [f"{quote}{word}{quote}{goes_on if longer and len(word) >= PREFIX_LENGTH else ''}" for word in words]
+    if any_of:
+        parts.append(f"({either.join(f'{quote}{word}{quote}' for word in sorted(any_of))})")
+    return both.join(parts)
 
 
 def forget_events(log_id: int, after: int) -> None:

@@ -20,7 +20,7 @@ from forkhost.kit import clock
 from forkhost.kit.leases import LeaseKeeper, claim, release
 from forkhost.kit.stopping import StopFlag
 from forkhost.kit.wakeups import Listener
-from sessions import indexing, runners
+from sessions import disposal, indexing, runners
 from sessions.discovery import Scanner
 from sessions.importing import import_claimed
 from sessions.models import Home, Runner
@@ -39,6 +39,8 @@ MISSING_SECONDS = 10.0
 HOMES_SECONDS = 5.0
 IDLE_SECONDS = 1.0
 INDEX_IDLE_SECONDS = 1.0
+RETENTION_SECONDS = 600.0
+RETENTION_BUSY_SECONDS = 5.0
 LONGEST_BACKOFF_SECONDS = 30.0
 
 
@@ -69,6 +71,7 @@ class SessionWorker:
         self._import_loop("import-hurried", hurried=True)
         self._import_loop("import", hurried=False)
         self._loop("search", self._index)
+        self._loop("retention", self._purge)
 
     def join(self) -> None:
         """Wait for the loops to end; they do once a stop was requested."""
@@ -171,6 +174,13 @@ class SessionWorker:
         if not indexing.step():
             return INDEX_IDLE_SECONDS
         return time.monotonic() - began
+
+
+    # Retention ------------------------------------------------------------------------------------------------------
+
+    def _purge(self) -> float:
+        """Remove what has lain in the bin long enough; the next look is soon while there is more."""
+        return RETENTION_BUSY_SECONDS if disposal.sweep() else RETENTION_SECONDS
 
 
 class HomeWatch:

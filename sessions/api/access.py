@@ -7,6 +7,7 @@ import uuid
 from django.contrib.auth.models import User
 
 from forkhost.kit.problems import Problem
+from sessions import disposal
 from sessions.api.projections import with_relations
 from sessions.capabilities import is_hosted
 from sessions.models import Session, Workspace
@@ -32,6 +33,15 @@ def session_for(user: User, workspace_id: uuid.UUID, session_id: uuid.UUID) -> S
     """A living session the user may see, with its relations. Raises a 404."""
     visible = Session.objects.visible_to(user).living().filter(workspace_id=workspace_id, pk=session_id)
     session: Session | None = with_relations(visible).first()
+    if session is None:
+        raise not_found("session_not_found")
+    return session
+
+
+def deleted_session_for(user: User, workspace_id: uuid.UUID, session_id: uuid.UUID) -> Session:
+    """A deleted session the user may see. Raises a 404, for a living one too."""
+    deleted = disposal.bin_of(user).filter(workspace_id=workspace_id, pk=session_id)
+    session: Session | None = with_relations(deleted).first()
     if session is None:
         raise not_found("session_not_found")
     return session

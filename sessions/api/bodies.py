@@ -42,6 +42,7 @@ class PatchSessionBody(StrictSerializer):
     title = HostileTextField(required=False, max_length=TITLE_LIMIT)
     pin = StrictBooleanField(required=False)
     visibility = serializers.ChoiceField(Visibility.choices, required=False)
+    detached = StrictBooleanField(required=False)
 
 
 class TurnStartEntry(StrictSerializer):

@@ -73,6 +73,8 @@ def _session(session: Session, lineage: Lineage | None, parents: set[uuid.UUID])
         "settings": session.settings,
         "visibility": session.visibility,
         "pin": session.pinned,
+        "detached": session.detached,
+        "deletedAtUnixMs": _ms(session.tombstoned_at),
         "createdAtUnixMs": session.created_at_unix_ms,
         "updatedAtUnixMs": session.updated_at_unix_ms,
         "turnCount": session.turn_count,

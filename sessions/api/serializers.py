@@ -79,6 +79,8 @@ class SessionSerializer(Shape):
     settings = ObjectField()
     visibility = serializers.ChoiceField(Visibility.choices)
     pin = serializers.BooleanField()
+    detached = serializers.BooleanField(help_text="Shown apart from its source; `forkedFrom` stays.")
+    deletedAtUnixMs = serializers.IntegerField(allow_null=True)
     createdAtUnixMs = serializers.IntegerField()
     updatedAtUnixMs = serializers.IntegerField()
     turnCount = serializers.IntegerField()

@@ -11,22 +11,24 @@ from django.db.models.functions import Coalesce
 
 from sessions import attachments, retention, search_index
 from sessions.choices import AuditAction
-from sessions.errors import SessionFenced, SessionHeld
+from sessions.errors import SessionFenced, SessionHeld, SessionNotFound
 from sessions.models import Attachment, Event, EventLog, Interaction, Segment, Session, Turn
 from sessions.store import guards
 from sessions.store.facts import audit
 
 
 @transaction.atomic(durable=True)
-def purge(session_id: uuid.UUID, *, actor: str = "system") -> None:
+def purge(session_id: uuid.UUID, *, actor: str = "system", deleted_only: bool = False) -> None:
     """Remove the session, its sub-agents' lanes, and what of their history no other session and no fork needs.
 
     Forks outlive it, byte for byte; lineage, operations and the audit keep its id, which is never used again.
-    Provider files are never touched.
+    Provider files are never touched. With ``deleted_only``, a session that somebody restored is not found.
 
     Raises SessionNotFound, :class:`SessionFenced`, :class:`SessionHeld` (a fork under way needs it).
     """
     session = guards.lock(session_id, key=True)
+    if deleted_only and session.tombstoned_at is None:
+        raise SessionNotFound(f"There is no deleted session {session_id}.")
     lanes = Session.objects.filter(root_session_id=session_id).order_by("pk").values_list("pk", flat=True)
     for doomed in [*(guards.lock(lane, key=True) for lane in list(lanes)), session]:
         # The provider's transcript stays where it is; by these two the importer knows not to list it again.

@@ -14,10 +14,10 @@ from forkhost.kit.api import body_of, caller, invalid_parameter, known_parameter
 from forkhost.kit.problems import Problem
 from forkhost.kit.schema import answers
 from forkhost.kit.scopes import Scope
-from sessions import lineage, search, store, usage
+from sessions import disposal, lineage, search, store, usage
 from sessions.api import projections
-from sessions.api.access import session_for, workspace_for
-from sessions.api.bodies import CreateSessionBody, PatchSessionBody
+from sessions.api.access import deleted_session_for, session_for, workspace_for
+from sessions.api.bodies import CreateSessionBody, NoBody, PatchSessionBody
 from sessions.api.documentation import (
     CURSOR,
     choice_parameter,
@@ -34,6 +34,7 @@ from sessions.models import Session
 from sessions.payloads import plain
 
 NOT_YOUR_SESSION = "not_your_session"
+DELETED = ["true", "false"]
 
 
 class SessionsView(SessionApiView):
@@ -49,6 +50,7 @@ class SessionsView(SessionApiView):
             text_parameter("q", "Words that all occur in the title, or in one event; or an id.", most=TEXT_LIMIT),
             text_parameter("cwd", "Working in this folder or one inside it.", most=TEXT_LIMIT),
             choice_parameter("kind", "`child` lists sub-agents' lanes instead.", SessionKind.values),
+            choice_parameter("deleted", "`true` lists the deleted conversations instead.", DELETED),
             CURSOR,
             limit_parameter(),
         ],
@@ -56,12 +58,19 @@ class SessionsView(SessionApiView):
     )
     def get(self, request: Request, workspace_id: uuid.UUID) -> Response:
         """List conversations, newest activity first."""
-        known_parameters(request, "provider", "q", "cwd", "kind", "cursor", "limit")
+        known_parameters(request, "provider", "q", "cwd", "kind", "deleted", "cursor", "limit")
         user = caller(request)
         workspace = workspace_for(user, workspace_id)
         q = plain(request.query_params.get("q", ""))
+        deleted = request.query_params.get("deleted", DELETED[1])
+        if deleted not in DELETED:
+            raise invalid_parameter("deleted", f"deleted has to be {' or '.join(DELETED)}.")
         visible = Session.objects.visible_to(user).living().filter(workspace=workspace)
-        if 0 < len(q) <= TEXT_LIMIT:
+        if deleted == DELETED[0]:
+            if q:
+                raise invalid_parameter("q", "Deleted sessions are listed, not searched.")
+            visible = disposal.bin_of(user).filter(workspace=workspace)
+        elif 0 < len(q) <= TEXT_LIMIT:
             visible = search.find(user, q, workspace).sessions
         chosen = SessionFilterSet(request.query_params, queryset=visible)
         if not chosen.is_valid():
@@ -122,7 +131,10 @@ class SessionView(SessionApiView):
         responses=answers({200: SessionSerializer}, 400, 403, 404, 409, 413, 415),
     )
     def patch(self, request: Request, workspace_id: uuid.UUID, agent_session_id: uuid.UUID) -> Response:
-        """Change title, pin or visibility; free also while a fork needs the session's history unchanged."""
+        """Change title, pin, visibility, or whether it is shown apart from its source.
+
+        All of these are free also while a fork needs the session's history unchanged.
+        """
         known_parameters(request)
         user = caller(request)
         session = session_for(user, workspace_id, agent_session_id)
@@ -136,6 +148,8 @@ class SessionView(SessionApiView):
                 store.set_pinned(session.pk, body["pin"])
             if "visibility" in body:
                 store.set_visibility(session.pk, body["visibility"])
+            if "detached" in body:
+                store.detach(session.pk, body["detached"], actor=user.get_username())
         return Response(projections.session_json(session_for(user, workspace_id, agent_session_id), user=user))
 
     @extend_schema(
@@ -145,10 +159,57 @@ class SessionView(SessionApiView):
         responses=answers({204: None}, 400, 404, 409),
     )
     def delete(self, request: Request, workspace_id: uuid.UUID, agent_session_id: uuid.UUID) -> Response:
-        """Hide the session; an operator can restore it. Its forks stay, and so do the agent's own files."""
+        """Hide the session; it can be restored. Its forks stay, and so do the agent's own files."""
         known_parameters(request)
         session = session_for(caller(request), workspace_id, agent_session_id)
         store.tombstone(session.pk, actor=caller(request).get_username())
+        return Response(status=204)
+
+
+class RestoreView(SessionApiView):
+    """The way back of a deleted session."""
+
+    scopes = {"POST": Scope.OPERATE}
+
+    @extend_schema(
+        operation_id="restoreSession",
+        tags=["sessions"],
+        request=NoBody,
+        responses=answers({200: SessionSerializer}, 400, 404, 413, 415),
+    )
+    def post(self, request: Request, workspace_id: uuid.UUID, agent_session_id: uuid.UUID) -> Response:
+        """Show a deleted session again, with all that it held."""
+        known_parameters(request)
+        user = caller(request)
+        session = deleted_session_for(user, workspace_id, agent_session_id)
+        body_of(request, NoBody)
+        store.restore(session.pk, actor=user.get_username())
+        return Response(projections.session_json(session_for(user, workspace_id, session.pk), user=user))
+
+
+class PurgeView(SessionApiView):
+    """The end of a deleted session."""
+
+    scopes = {"POST": Scope.OPERATE}
+
+    @extend_schema(
+        operation_id="purgeSession",
+        tags=["sessions"],
+        request=NoBody,
+        responses=answers({204: None}, 400, 403, 404, 409, 413, 415),
+    )
+    def post(self, request: Request, workspace_id: uuid.UUID, agent_session_id: uuid.UUID) -> Response:
+        """Remove a deleted session for good, and what of its history no other session shows.
+
+        Its forks outlive it unchanged. 409 `session_held` or `session_fenced` while a fork of it is under way.
+        """
+        known_parameters(request)
+        user = caller(request)
+        session = deleted_session_for(user, workspace_id, agent_session_id)
+        body_of(request, NoBody)
+        if not disposal.may_purge(user, session):
+            raise Problem(NOT_YOUR_SESSION, 403, "Only who made a session, or an operator, can remove it for good.")
+        store.purge(session.pk, actor=user.get_username(), deleted_only=True)
         return Response(status=204)
 
 
