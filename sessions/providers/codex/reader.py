@@ -106,7 +106,10 @@ class Translator:
 
     def feed(self, line: Line, record: Record) -> Iterator[ReadItem]:
         """The items that one record adds."""
-        if record.type == "turn_context":
+        if record.type == "response_item":
+            # The bulk of every rollout, and never a message, a beginning or an end.
+            yield from self._others(line, record)
+        elif record.type == "turn_context":
             yield from self._context(record)
         elif record.type == "event_msg" and record.kind in records.STARTS:
             yield from self._start(line, record, text_of(record.payload, "turn_id"))
@@ -194,6 +197,9 @@ class Translator:
                 self.turn.answered = True
             yield from self._event(EventKind.MESSAGE_ASSISTANT, record, answer)
             return
+        yield from self._others(line, record)
+
+    def _others(self, line: Line, record: Record) -> Iterator[ReadItem]:
         events = records.other_events(record, paginated=self.paginated, fallback_id=f"line-{line.number}")
         for kind, payload in events:
             if payload.get("about") == "error" and self.turn is not None:
