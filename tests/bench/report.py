@@ -47,7 +47,9 @@ class Report:
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def add(self, what: str, *, promise: str = "", kept: bool | None = None, facts: Any = None, **cells: object) -> None:
+    def add(
+        self, what: str, *, promise: str = "", kept: bool | None = None, facts: Any = None, **cells: object
+    ) -> None:
         """One more line; cells are shown in the order of their first mention."""
         shown = {name.replace("_", " "): str(value) for name, value in cells.items()}
         self.rows.append(Row(what, shown, promise, kept, dict(facts or {})))

@@ -22,10 +22,46 @@ STEPS = 6
 BEGAN = datetime(2026, 7, 29, 12, tzinfo=UTC)
 MODEL = "claude-sonnet-4-5"
 
-_WORDS = (
-    "the session keeps a cursor and reads on from there when the file has grown since then def test assert return "
-    'import "quoted" path/to/module.py line 42 error: expected ident found λ naïve — done; lock order log row'
-).split()
+_WORDS = [
+    "the",
+    "session",
+    "keeps",
+    "a",
+    "cursor",
+    "and",
+    "reads",
+    "on",
+    "from",
+    "there",
+    "when",
+    "the",
+    "file",
+    "has",
+    "grown",
+    "since",
+    "then",
+    "def",
+    "test",
+    "assert",
+    "return",
+    "import",
+    '"quoted"',
+    "path/to/module.py",
+    "line",
+    "42",
+    "error:",
+    "expected",
+    "ident",
+    "found",
+    "λ",
+    "naïve",
+    "—",
+    "done;",
+    "lock",
+    "order",
+    "log",
+    "row",
+]
 
 
 class Words:
@@ -68,14 +104,16 @@ def write_codex(home: Path, size: int, *, seed: int = 7, turns: int | None = Non
     return thread_id, path
 
 
-def write_claude(config: Path, size: int, *, seed: int = 7, turns: int | None = None) -> tuple[str, Path]:
+def write_claude(
+    config: Path, size: int, *, seed: int = 7, turns: int | None = None, cwd: str = CWD
+) -> tuple[str, Path]:
     """A session of about ``size`` bytes (or of exactly ``turns`` turns) below ``config``; its id and transcript."""
     session_id = str(uuid.UUID(int=seed, version=4))
-    folder = config / "projects" / CWD.replace("/", "-")
+    folder = config / "projects" / cwd.replace("/", "-")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{session_id}.jsonl"
     with path.open("wb") as file:
-        _fill(file, size, turns, _claude_turns(session_id, Words(seed)))
+        _fill(file, size, turns, _claude_turns(session_id, Words(seed), cwd))
     return session_id, path
 
 
@@ -99,9 +137,7 @@ def _codex_turns(thread_id: str, words: Words) -> Iterator[list[Json]]:
         return {"timestamp": _stamp(tick), "ordinal": tick, "type": kind, "payload": payload}
 
     def item(turn_id: str, value: Json) -> Json:
-        return row(
-            "event_msg", {"type": "item_completed", "thread_id": thread_id, "turn_id": turn_id, "item": value}
-        )
+        return row("event_msg", {"type": "item_completed", "thread_id": thread_id, "turn_id": turn_id, "item": value})
 
     for number in itertools.count(1):
         turn_id = str(uuid.UUID(int=number, version=4))
@@ -161,13 +197,13 @@ def _codex_tokens(count: int) -> Json:
     return {"total_token_usage": {name: value * count for name, value in usage.items()}, "last_token_usage": usage}
 
 
-def _claude_turns(session_id: str, words: Words) -> Iterator[list[Json]]:
+def _claude_turns(session_id: str, words: Words, cwd: str) -> Iterator[list[Json]]:
     ticks = itertools.count(1)
     parent: str | None = None
     common: Json = {
         "userType": "external",
         "entrypoint": "cli",
-        "cwd": CWD,
+        "cwd": cwd,
         "sessionId": session_id,
         "version": "2.1.332",
         "gitBranch": "main",
@@ -201,7 +237,9 @@ def _claude_turns(session_id: str, words: Words) -> Iterator[list[Json]]:
             output = words.text(1800)
             result = {"tool_use_id": call_id, "type": "tool_result", "content": output, "is_error": False}
             rows += [
-                answer(number, step, "tool_use", {"type": "thinking", "thinking": words.text(500), "signature": "s" * 300}),
+                answer(
+                    number, step, "tool_use", {"type": "thinking", "thinking": words.text(500), "signature": "s" * 300}
+                ),
                 answer(number, step, "tool_use", call),
                 row(
                     "user",

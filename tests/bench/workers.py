@@ -36,7 +36,7 @@ def run(sizes: Sizes, vendor: str) -> Report:
         report.add(
             f"{count} worker{'s' if count > 1 else ''}",
             promise=f">= {AT_LEAST:.0f} forks/s" if promised else "",
-            kept=speed >= AT_LEAST and not wrong if promised and not sizes.quick else None,
+            kept=speed >= AT_LEAST and not wrong if promised else None,
             facts={"speed": speed, "wrong": wrong, "forks": sizes.queued_forks},
             forks=sizes.queued_forks,
             forks_per_s=f"{speed:.0f}",

@@ -148,7 +148,11 @@ def database_bytes() -> int:
         if connection.vendor == "sqlite":
             cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             cursor.fetchall()
-            cursor.execute("SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size")
+            cursor.execute(
+                "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
+            )
         else:
-            cursor.execute("SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace")
+            cursor.execute(
+                "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace"
+            )
         return int(cursor.fetchone()[0])
