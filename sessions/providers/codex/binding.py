@@ -120,6 +120,7 @@ def _refuse(steps: Sequence[_Step]) -> None:
 def _take(step: _Step, target: Path) -> str:
     """Copy or repair one part where that is needed; the name of what was written, "" when nothing was."""
     if step.standing not in (Standing.ABSENT, Standing.SHORTER):
+        copying.clear(step.there)
         return ""
     over = step.there.stat().st_size if step.standing is Standing.SHORTER else None
     copying.bring(step.part.path, step.part.end, step.there, target, over=over)
@@ -133,7 +134,7 @@ def _shown(request: ForkRequest, child_id: str, home: Path, path: Path, changed:
     marks = [mark.turn_id for mark in turn_marks(parts)]
     inherited = marks[: marks.index(request.turn.binding.provider_turn_id) + 1]
     lineage = list(dict.fromkeys(part.meta.thread_id for part in parts))
-    projecting.project(home, lineage, inherited, request.title, os.environ)
+    projecting.project(request, home, lineage, inherited, os.environ)
     return {**evidence, "verified": [*evidence["verified"], "listedTurns"]}
 
 

@@ -33,6 +33,13 @@ def bring(source: Path, end: int, destination: Path, root: Path, *, over: int | 
         sync_folder(destination.parent)
 
 
+def clear(destination: Path) -> None:
+    """Take away what a killed process left beside a finished ``destination``. Raises ``OSError``."""
+    if _unfinished_name(destination).exists():
+        with _unfinished(destination):
+            pass
+
+
 def make_folders(folder: Path, root: Path) -> None:
     """Make ``folder`` and what is missing between it and ``root``, each durably."""
     missing = [path for path in (folder, *folder.parents) if path.is_relative_to(root) and not path.exists()]
@@ -52,23 +59,26 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _unfinished(destination: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    """The one file in which ``destination`` is prepared, empty and locked; what a killed process left of it is reused.
-
-    Codex takes no file of that name for a record.
-    """
-    path = destination.with_name(f".{destination.name}{UNFINISHED}")
+    """The one file in which ``destination`` is prepared, new and locked. Codex takes no file of that name for a record."""
+    path = _unfinished_name(destination)
     while True:
         file = path.open("ab")
         fcntl.flock(file, fcntl.LOCK_EX)
         if _is_still(file, path):
-            break
+            if file.tell() == 0 and os.fstat(file.fileno()).st_nlink == 1:
+                break
+            # A killed process left it, perhaps as a second name of what it had finished: never write into that.
+            path.unlink()
         file.close()
     try:
-        file.truncate(0)
         yield file, path
     finally:
         path.unlink(missing_ok=True)
         file.close()
+
+
+def _unfinished_name(destination: Path) -> Path:
+    return destination.with_name(f".{destination.name}{UNFINISHED}")
 
 
 def _is_still(file: IO[bytes], path: Path) -> bool:

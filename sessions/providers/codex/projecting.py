@@ -10,8 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sessions.providers.base import Json, Unreadable
-from sessions.providers.codex import reasons
+from sessions.providers.base import ForkRequest, Json, Unreadable
+from sessions.providers.codex import reasons, settings
 from sessions.providers.codex.app_server import AppServer, AppServerError, RpcError, clean_environment
 from sessions.providers.codex.executable import find_executable
 from sessions.providers.codex.records import text_of
@@ -22,11 +22,12 @@ PAGE = 100
 
 
 def project(
-    home: Path, lineage: Sequence[str], inherited: Sequence[str], title: str, environ: Mapping[str, str]
+    request: ForkRequest, home: Path, lineage: Sequence[str], inherited: Sequence[str], environ: Mapping[str, str]
 ) -> None:
     """Make codex list exactly the turns ``inherited`` as the beginning of the last thread of ``lineage``.
 
-    ``lineage`` are thread ids, the oldest first. Asks no model. Raises :class:`Unreadable` with ``bind_not_readable``.
+    ``lineage`` are thread ids, the oldest first. The child keeps the settings and the title of the fork, whatever the
+    configuration of this home says. Asks no model. Raises :class:`Unreadable` with ``bind_not_readable``.
     """
     executable = find_executable(environ)
     if executable is None:
@@ -37,10 +38,12 @@ def project(
             server.initialize(_deadline())
             if _listed(server, child_id)[: len(inherited)] != list(inherited):
                 for thread_id in lineage:
-                    server.request("thread/resume", {"threadId": thread_id, "excludeTurns": True}, _deadline())
+                    kept = settings.fork_parameters(request.settings) if thread_id == child_id else {}
+                    opened = {"threadId": thread_id, "excludeTurns": True, **kept}
+                    server.request("thread/resume", opened, _deadline())
             listed = _listed(server, child_id)
-            if title and child_id not in titles(home):
-                server.request("thread/name/set", {"threadId": child_id, "name": title}, _deadline())
+            if request.title and child_id not in titles(home):
+                server.request("thread/name/set", {"threadId": child_id, "name": request.title}, _deadline())
     except (AppServerError, RpcError, OSError) as error:
         raise Unreadable(reasons.BIND_NOT_READABLE, f"Codex cannot open the session in {home}: {error}.") from error
     if listed[: len(inherited)] != list(inherited):
