@@ -35,6 +35,8 @@ log = structlog.get_logger(__name__)
 BEAT_SECONDS = 5.0
 ALIVE_SECONDS = 20.0
 ATTEST_AGAIN_SECONDS = 300.0
+# What keeps an agent from forking is being mended just then, as often as not.
+ATTEST_UNABLE_AGAIN_SECONDS = 20.0
 
 ADAPTER_MISSING = "adapter_missing"
 
@@ -132,6 +134,12 @@ def attest(home: Home) -> Attestation | None:
     attestation = adapter.attest(home_ref(home))
     Home.objects.filter(pk=home.pk).update(attestation=attestation_to_json(attestation), attested_at=clock.now())
     return attestation
+
+
+def attest_again_after(attestation: Attestation | None) -> float:
+    """How many seconds a stored answer is good for while the executable stays the same."""
+    able = attestation is not None and attestation.points is not PointSupport.UNSUPPORTED
+    return ATTEST_AGAIN_SECONDS if able else ATTEST_UNABLE_AGAIN_SECONDS
 
 
 def executable_stamp(attestation: Attestation | None) -> str:

@@ -124,7 +124,8 @@ class SessionWorker:
         attestation = runners.stored_attestation(home)
         stamp = runners.executable_stamp(attestation)
         at, known = self._attested.get(home.pk, (0.0, ""))
-        if home.pk in self._attested and known == stamp and time.monotonic() - at < runners.ATTEST_AGAIN_SECONDS:
+        good_for = runners.attest_again_after(attestation)
+        if home.pk in self._attested and known == stamp and time.monotonic() - at < good_for:
             return
         try:
             proven = runners.attest(home)
@@ -174,7 +175,6 @@ class SessionWorker:
         if not indexing.step():
             return INDEX_IDLE_SECONDS
         return time.monotonic() - began
-
 
     # Retention ------------------------------------------------------------------------------------------------------
 
