@@ -45,6 +45,8 @@ _SESSION: dict[str, Any] = {
     "settings": {},
     "visibility": "workspace",
     "pin": False,
+    "detached": False,
+    "deletedAtUnixMs": None,
     "createdAtUnixMs": _PREPARED_AT,
     "updatedAtUnixMs": _PREPARED_AT,
     "turnCount": 3,

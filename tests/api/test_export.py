@@ -51,7 +51,7 @@ def test_lines_hold_session_events_and_an_end(
     assert raw.isascii()
     lines = [json.loads(line) for line in raw.rstrip(b"\n").split(b"\n")]
     assert [line["type"] for line in lines] == ["session", *["event"] * 9, "end"]
-    assert lines[0]["session"] == api.get(paths.session(session.pk)).json()
+    assert lines[0]["session"] == api.get(paths.sessions).json()["items"][0]
     assert [line["event"] for line in lines[1:-1]] == api.get(paths.session(session.pk, "events")).json()["items"]
     assert lines[-2]["event"]["payload"]["text"] == HOSTILE
     assert lines[-1] == {"type": "end", "count": 9, "digest": history.digest_at(session, 9).hex()}

@@ -80,7 +80,10 @@ def theirs(
     claim = store.open_claim(session.pk, "submit", "secret note")
     operation = forked(session)
     indexing.catch_up()
+    deleted = hosted(turns=1, title="Secret draft")
+    store.tombstone(deleted.pk)
     return {
+        "deleted_session_id": deleted.pk,
         "workspace_id": people.workspace.pk,
         "agent_session_id": session.pk,
         "operation_id": operation["operationId"],
@@ -89,7 +92,12 @@ def theirs(
     }
 
 
+FOR_DELETED = {"sessions_api:restore", "sessions_api:purge"}
+
+
 def call(client: Client, method: str, route: Route, ids: dict[str, Any]) -> Any:
+    if route.name in FOR_DELETED:
+        ids = {**ids, "agent_session_id": ids["deleted_session_id"]}
     path = reverse(route.name, kwargs={name: ids[name] for name in route.ids})
     body = BODIES.get(route.name, {}) if method in ("POST", "PATCH") else None
     query = {"q": "secret"} if route.name == "sessions_api:search" else {}

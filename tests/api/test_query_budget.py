@@ -103,7 +103,7 @@ def test_family_and_operations(
     operations = queries_of(api, paths.operations)
     for _ in range(4):
         forked(large)
-    assert queries_of(api, paths.session(large.pk, "family")) == family <= 6
+    assert queries_of(api, paths.session(large.pk, "family")) == family <= 7
     assert queries_of(api, paths.operations) == operations <= 3
 
 

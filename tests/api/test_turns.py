@@ -35,6 +35,7 @@ def test_a_turn_shows_every_member(api: Caller, paths: Paths, hosted: Callable[.
         "lastSeq": 4,
         "startedAtUnixMs": first.started_at_unix_ms,
         "settledAtUnixMs": first.settled_at_unix_ms,
+        "usage": {},
         "bindingState": "none",
         "forkable": True,
         "reason": None,
