@@ -12,9 +12,10 @@ class OperationsConfig(AppConfig):
     verbose_name = "Fork operations"
 
     def ready(self) -> None:
-        from operations import holdings
+        from operations import holdings, rebinding
         from sessions import holdings as found
-        from sessions import retention
+        from sessions import opening, retention
 
         found.register(holdings.answer, waits=holdings.waits)
         retention.register(holdings.keep)
+        opening.register(rebinding.want)

@@ -145,6 +145,8 @@ class Act(models.TextChoices):
     TORN_REMOVAL_ASKED = "torn_removal_asked"
     TORN_REMOVED = "torn_removed"
     TORN_NOT_REMOVED = "torn_not_removed"
+    HOME_REPAIRED = "home_repaired"
+    HOME_NOT_READABLE = "home_not_readable"
 
 
 # How an unknown fork came to its end; the audit row of such an act leaves the state unknown.

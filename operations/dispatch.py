@@ -12,7 +12,7 @@ import structlog
 from django.db import DatabaseError, OperationalError, connection, connections
 
 from forkhost.kit.leases import Lease, LeaseKeeper
-from operations import destinations, evidence, handover, materialising, outcomes
+from operations import destinations, evidence, handover, materialising, outcomes, rebinding
 from operations.choices import ErrorCode, OperationStatus
 from operations.contracts import Policy, policy
 from operations.models import Operation
@@ -99,6 +99,8 @@ def work(lease: Lease, *, actor: str, lease_seconds: float) -> None:
                 materialising.finish(operation, lease, actor)
             elif operation.status == S.UNKNOWN:
                 evidence.look_up(operation, lease, actor)
+            elif operation.status == S.COMMITTED:
+                rebinding.check(operation, lease, actor)
         except Lost as lost:
             log.warning("operation_lost", reason=str(lost))
 
@@ -113,7 +115,9 @@ def _send(operation: Operation, lease: Lease, actor: str) -> None:
         )
         return
     token = transitions.mark_dispatching(operation, lease, actor, proof=_proof(request))
-    operation.refresh_from_db(fields=("status", "dispatch_token", "dispatched_at", "calls"))
+    operation.status, operation.dispatch_token, operation.calls = S.DISPATCHING, token, 1
+    # The database's own time: read when somebody asks for it.
+    del operation.dispatched_at
     _call(operation, lease, token, adapter, request, actor)
 
 
@@ -123,8 +127,8 @@ def _send(operation: Operation, lease: Lease, actor: str) -> None:
 
 def _ready(operation: Operation, rules: Policy) -> tuple[Adapter, ForkRequest]:
     """Everything checked once more on the machine that will make the call. Raises :class:`_Stop`."""
-    runner = Runner.objects.filter(pk=operation.runner_id).first() if operation.runner_id else None
-    lapse = rules.lapse(operation, runner.incarnation if runner else None)
+    runners = Runner.objects.filter(pk=operation.runner_id) if operation.runner_id else Runner.objects.none()
+    lapse = rules.lapse(operation, runners.values_list("incarnation", flat=True).first())
     if lapse is not None:
         raise _Stop(*lapse)
     if attachments.missing(Snapshot.from_json(operation.snapshot)):
@@ -132,9 +136,13 @@ def _ready(operation: Operation, rules: Policy) -> tuple[Adapter, ForkRequest]:
     try:
         adapter = handover.adapter_of(operation)
         request = handover.fork_request(operation, _attested(operation, adapter), require_prefix=rules.require_prefix)
+        if operation.frozen.get("sourceBoundBy"):
+            rebinding.require(uuid.UUID(operation.frozen["sourceBoundBy"]))
         adapter.confirm_turn(request)
     except UnknownProvider as error:
         raise _Stop(ErrorCode.ADAPTER_MISSING, f"On this runner, {error}.") from error
+    except materialising.BindingFailed as error:
+        raise _Stop(ErrorCode.BINDING_FAILED, f"The session is not readable in its home: {error}") from error
     except ProviderError as error:
         raise _Stop(error.code, error.message) from error
     except (_Stop, DatabaseError):

@@ -103,11 +103,23 @@ def _frozen(source: Session, resolved: ResolvedPoint, destination: Home | None) 
     return {
         "home": source.home.path if source.home is not None else "",
         "targetHome": destination.path if destination is not None else "",
+        "sourceBoundBy": _bound_by(source),
         "path": path,
         "cwd": source.cwd,
         "settings": {name: value for name, value in dataclasses.asdict(settings).items() if value},
         "reason": resolved.turn.binding.reason if resolved.turn and resolved.turn.binding else "",
     }
+
+
+def _bound_by(source: Session) -> str:
+    """The committed fork that bound the source into its home, "" when it lives where it was made."""
+    if not source.seed_length or source.home_id is None:
+        return ""
+    rows = Operation.objects.filter(
+        target_home_id=source.home_id, target_session_id=source.pk, status=OperationStatus.COMMITTED
+    )
+    operation_id = rows.values_list("pk", flat=True).first()
+    return str(operation_id) if operation_id is not None else ""
 
 
 # --------------------------------------------------------------------------------------------------------------------

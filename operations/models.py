@@ -133,7 +133,9 @@ class Operation(LeasedRow):
             # Children that live in another home than their source: either home's importer asks about them.
             models.Index(name="operation_bound_from", fields=("home_id",), condition=Q(target_home_id__isnull=False)),
             models.Index(
-                name="operation_bound_into", fields=("target_home_id",), condition=Q(target_home_id__isnull=False)
+                name="operation_bound_into",
+                fields=("target_home_id", "target_session_id"),
+                condition=Q(target_home_id__isnull=False),
             ),
             # The queue of unknown forks, oldest first.
             models.Index(

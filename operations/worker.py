@@ -27,7 +27,12 @@ from sessions.models import Runner
 log = structlog.get_logger(__name__)
 
 # A dispatching row belongs to the worker that marked it, or to the sweep.
-CLAIMABLE = (OperationStatus.PREPARED, OperationStatus.PROVIDER_ACCEPTED, OperationStatus.UNKNOWN)
+CLAIMABLE = (
+    OperationStatus.PREPARED,
+    OperationStatus.PROVIDER_ACCEPTED,
+    OperationStatus.UNKNOWN,
+    OperationStatus.COMMITTED,
+)
 
 
 class Stop(Protocol):

@@ -40,9 +40,13 @@ def place_child(child: Session, path: str) -> None:
     Part of the caller's transaction. Nothing is due yet; discovery queues what the child adds to the frozen history.
     """
     if child.home is not None:
-        SessionSync.objects.create(
-            session=child, queue=str(child.home.runner_id), path=path, state=SyncState.IMPORTED
-        )
+        SessionSync.objects.create(session=child, queue=str(child.home.runner_id), path=path, state=SyncState.IMPORTED)
+
+
+def note_home(session_id: uuid.UUID, code: str, text: str) -> None:
+    """Say what keeps the session from being continued in its home; with "" that nothing does any more."""
+    rows = SessionSync.objects.filter(session_id=session_id).exclude(state__in=(SyncState.FAILED, SyncState.MISSING))
+    rows.exclude(problem_code=code).update(problem_code=code, problem_text=text)
 
 
 def want(session_id: uuid.UUID) -> bool:

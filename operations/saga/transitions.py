@@ -6,18 +6,18 @@ Locks are taken in the order session, log, operation: a source is released befor
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from forkhost.kit import clock
+from forkhost.kit import clock, wakeups
 from forkhost.kit.leases import Lease
 from operations import handover
 from operations.choices import Act, ErrorCode, OperationStatus
 from operations.contracts import policy
 from operations.models import Operation
-from operations.saga.moves import ERROR_TEXT_LIMIT, FREE, Lost, act
+from operations.saga.moves import ERROR_TEXT_LIMIT, FREE, WAKE_UP, Lost, act
 from operations.schedule import first_look
 from sessions import payloads, store
 from sessions.models import Session
@@ -26,6 +26,9 @@ from sessions.providers.crashpoints import CrashPoint, crash_point
 from sessions.store import Snapshot
 
 S = OperationStatus
+
+# How long a look at a child's home is good for.
+HOME_CHECK_SECONDS = 60.0
 
 
 class ChildTaken(Exception):
@@ -212,6 +215,7 @@ def commit(operation: Operation, lease: Lease, values: Mapping[str, Any], actor:
             **FREE,
             **values,
             "completed_at": clock.database_now(),
+            "home_bound_at": clock.database_now(),
             "next_run_at": None,
             "attempts": 0,
             "error_code": "",
@@ -258,6 +262,35 @@ def note_lookup(
             actor=actor,
             detail={"evidence": evidence_id},
         )
+
+
+def want_home_check(target_home_id: uuid.UUID, target_session_id: uuid.UUID) -> bool:
+    """Queue the committed fork whose child was bound into that home: its runner looks at it again. False: none is due."""
+    rows = Operation.objects.filter(
+        target_home_id=target_home_id,
+        target_session_id=target_session_id,
+        status=S.COMMITTED,
+        next_run_at__isnull=True,
+        home_bound_at__lt=clock.database_now(-HOME_CHECK_SECONDS),
+    )
+    queue = rows.values_list("queue", flat=True).first()
+    if queue is None or not rows.update(next_run_at=clock.database_now()):
+        return False
+    wakeups.notify(WAKE_UP, queue)
+    return True
+
+
+def end_home_check(operation: Operation, lease: Lease, *, problem: str, repaired: Sequence[str], actor: str) -> None:
+    """Stay committed; only what was repaired or stands in the way is worth a row in the ledger. Raises Lost."""
+    where = {"lease_token": lease.token, "status": S.COMMITTED}
+    values = {**FREE, "next_run_at": None, "attempts": 0, "home_bound_at": clock.database_now()}
+    with transaction.atomic():
+        if problem or repaired:
+            detail = {"text": payloads.clip(problem, ERROR_TEXT_LIMIT)} if problem else {"copied": list(repaired)}
+            why = Act.HOME_NOT_READABLE if problem else Act.HOME_REPAIRED
+            act(operation.pk, where, values, why=why, actor=actor, detail=detail)
+        elif not Operation.objects.filter(pk=operation.pk, **where).update(**values):
+            raise Lost(f"{operation.pk}: home check")
 
 
 def end_removal(
@@ -324,6 +357,7 @@ __all__ = [
     "adopt",
     "commit",
     "contradict",
+    "end_home_check",
     "end_removal",
     "fail",
     "look_now",
@@ -334,4 +368,5 @@ __all__ = [
     "record_announced",
     "record_process",
     "requeue",
+    "want_home_check",
 ]

@@ -14,7 +14,7 @@ from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
-from sessions import attachments, history, syncing, usage
+from sessions import attachments, history, opening, syncing, usage
 from sessions.api.projections import resume_command
 from sessions.capabilities import session_capability
 from sessions.choices import SyncState
@@ -82,6 +82,7 @@ def session_detail(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
     sync = _sync(agent_session)
     if sync is not None:
         syncing.want(agent_session.pk)
+    opening.opened(agent_session)
     return render(request, "sessions/detail.html", _detail(request, agent_session, sync))
 
 
