@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from django.db import connections
 
-from operations import schedule
 from sessions.providers import registry
 from sessions.providers.claude.adapter import ClaudeAdapter
 from sessions.providers.codex.adapter import CodexAdapter
@@ -42,4 +41,3 @@ def agents(monkeypatch: pytest.MonkeyPatch) -> None:
         MappingProxyType({PROVIDER: FakeAdapter(), "codex": CodexAdapter(), "claude": ClaudeAdapter()})
     )
     monkeypatch.setattr(registry, "registry", lambda: found)
-    monkeypatch.setattr(schedule, "LOOKUPS", schedule.LOOKUPS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import random
 import shutil
 import uuid
@@ -127,7 +128,7 @@ class FakeAgent:
         return {child["id"]: child["marker"].removeprefix(MARKER) for child in self.fake.children}
 
     def digest(self) -> str:
-        """Its sources are no files: the last digest of each, as the database has it."""
+        """Nothing: its sources are no files, and their histories are compared in the database."""
         return ""
 
 
@@ -272,8 +273,6 @@ def _digest(paths: list[Path]) -> str:
 
 @contextlib.contextmanager
 def _environment(**values: str) -> Iterator[None]:
-    import os
-
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

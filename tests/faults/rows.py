@@ -20,7 +20,8 @@ from tests.faults.places import Place, claude_place, codex_place, fake_place
 from tests.faults.zygote import Zygote
 from tests.postgres import Server
 
-FAKE_BATCH = 40
+FAKE_BATCH = 45
+LEAST = 5
 REAL_BATCH = 2
 # Rows whose batches kill few workers or none are run this often.
 FEW_BATCHES = 2
@@ -101,6 +102,8 @@ def run(row: Row, kills: int, zygote: Zygote, folder: Path, chance: random.Rando
     begun = time.monotonic()
     while batches < FEW_BATCHES if row.few else total.kills < kills:
         batches += 1
+        if not (row.few or forks or row.provider != "fake"):
+            size = max(LEAST, min(FAKE_BATCH, kills - total.kills))
         with place_of(row.provider, folder / f"{chance.getrandbits(64):016x}", chance, size) as place:
             try:
                 total.add(Batch(place, zygote, chance).run(row.disturb, size, prepare=row.prepare))

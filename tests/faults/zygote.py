@@ -11,6 +11,7 @@ It opens no database connection and starts no thread, so what it forks is like a
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -25,6 +26,7 @@ from typing import Any
 PROJECT = Path(__file__).parents[2]
 READY_SECONDS = 60.0
 TICK_SECONDS = 0.02
+PR_SET_PDEATHSIG = 1
 
 
 @dataclass
@@ -188,6 +190,8 @@ def _become(order: dict[str, Any]) -> None:
     """The forked process: does its deed and ends, and never returns into the loop above."""
     code = 1
     try:
+        # Nobody is left behind when the driver, and with it the zygote, is killed.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         null = os.open(os.devnull, os.O_RDONLY)
         for source, target in ((null, 0), (log, 1), (log, 2)):
