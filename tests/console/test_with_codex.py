@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -114,7 +113,11 @@ class TestATornCopyOfAnOldThread:
         rollout = recorded_ids(LEGACY)["threads"]["source"]["rollout"]
         target = home / rollout
         target.parent.mkdir(parents=True)
-        shutil.copyfile(RECORDINGS / LEGACY / "codex-home" / rollout, target)
+        project = tmp_path / "project"
+        project.mkdir()
+        recorded = (RECORDINGS / LEGACY / "codex-home" / rollout).read_bytes()
+        # Codex forks only where the thread's folder is.
+        target.write_bytes(recorded.replace(b"/home/dev/project", str(project).encode()))
         trouble(monkeypatch, tmp_path, Trouble.DIES_WITH_THE_ANSWER)
         return make_place(people, "codex", home)
 
