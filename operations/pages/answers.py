@@ -10,6 +10,8 @@ from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 NOT_CHANGED = 204
+DONE = 204
+NOT_COMMITTED = 409
 
 
 class SeeOther(HttpResponseRedirect):

@@ -19,7 +19,8 @@ from operations import handover, saga
 from operations.choices import OperationStatus
 from operations.models import Evidence, Operation
 from operations.pages import presentation
-from operations.pages.answers import NOT_CHANGED, go, is_partial, varying
+from operations.pages.answers import DONE, NOT_CHANGED, NOT_COMMITTED, go, is_partial, varying
+from operations.pages.opening import opening_url
 from operations.templatetags.forks import Mark, children_of
 from sessions.models import Session
 
@@ -67,7 +68,7 @@ def _next_look(operation: Operation) -> dt.datetime | None:
 
 @require_POST
 def open_fork(request: HttpRequest, operation_id: uuid.UUID) -> HttpResponse:
-    """Take in a committed fork and go to it."""
+    """Take in a committed fork and go to it: the way without JavaScript."""
     operation = _operation(request, operation_id)
     child = children_of([operation], cast("User", request.user)).get(operation.target_session_id)
     here = reverse("operations:operation", args=[operation.pk])
@@ -76,8 +77,17 @@ def open_fork(request: HttpRequest, operation_id: uuid.UUID) -> HttpResponse:
     saga.acknowledge(operation.pk, handover.actor(request.user))
     if child is None:
         return go(request, here)
-    turn = f"?turn={operation.resolved_ordinal}" if operation.resolved_ordinal else ""
-    return go(request, f"{reverse('sessions:detail', args=[child.pk])}{turn}#continued")
+    return go(request, opening_url(operation, acknowledged=True))
+
+
+@require_POST
+def acknowledge(request: HttpRequest, operation_id: uuid.UUID) -> HttpResponse:
+    """The browser has shown a committed fork: 204, however often it says so; 409 when it is not committed."""
+    operation = _operation(request, operation_id)
+    if operation.status != OperationStatus.COMMITTED:
+        return HttpResponse(status=NOT_COMMITTED)
+    saga.acknowledge(operation.pk, handover.actor(request.user))
+    return HttpResponse(status=DONE)
 
 
 @require_safe

@@ -14,6 +14,7 @@ urlpatterns = [
     path("forks/", lists.operation_list, name="operations"),
     path("forks/<id:operation_id>/", following.operation_detail, name="operation"),
     path("forks/<id:operation_id>/open/", following.open_fork, name="open"),
+    path("forks/<id:operation_id>/acknowledge/", following.acknowledge, name="acknowledge"),
     path("forks/<id:operation_id>/receipt/", receipt, name="receipt"),
     path("forks/<id:operation_id>/mark/", following.operation_mark, name="mark"),
     path("compare/", lists.compare, name="compare"),

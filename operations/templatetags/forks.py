@@ -14,6 +14,7 @@ from django.http import HttpRequest
 
 from operations.choices import OPEN_STATUSES, OperationStatus
 from operations.models import Operation, OperationAudit
+from operations.pages.opening import acknowledging_url, opening_url
 from operations.pages.presentation import State, state_of
 from operations.receipts import settlement_words
 from sessions.capabilities import Capability, Reason, TurnCapability, turn_capability
@@ -154,6 +155,19 @@ def settlement_of(operation: Operation) -> str:
 def looked_after_by(operation: Operation) -> User | None:
     """The operator who looks after an unknown fork."""
     return User.objects.filter(pk=operation.assigned_to_id).first() if operation.assigned_to_id else None
+
+
+@register.filter
+def opening(operation: Operation) -> str:
+    """Where the browser goes to open a committed fork; the page there acknowledges it once it is shown."""
+    return opening_url(operation)
+
+
+@register.simple_tag(takes_context=True)
+def acknowledgement_of(context: dict[str, Any], session: Session) -> str:
+    """Where the session's page acknowledges the fork that has led to it; "" when nothing is to be acknowledged."""
+    request: HttpRequest | None = context.get("request")
+    return acknowledging_url(request, session.pk) if request is not None else ""
 
 
 @register.filter

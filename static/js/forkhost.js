@@ -179,13 +179,88 @@ document.addEventListener("htmx:oobBeforeSwap", (event) => beforeSwap(event.deta
 document.addEventListener("htmx:oobAfterSwap", (event) => afterSwap(event.detail.target));
 document.addEventListener("htmx:afterSwap", (event) => {
   afterSwap(document.body);
+  const follow = document.querySelector("[data-follow]");
+  if (follow) window.location.assign(follow.dataset.open);
   const news = document.querySelector("[data-announce]");
   if (news && news.dataset.announce !== said) say(news.dataset.announce);
   if (document.activeElement === document.body) document.querySelector("[data-focus-after-swap]")?.focus();
 });
 document.addEventListener("htmx:sendError", () => say("The server could not be reached. Nothing is sent twice; trying again."));
 
+// --- A fork is acknowledged once it is shown: tried until it is done, here or on any later page ------------------------
+
+const PENDING = "forkhost.acknowledgements";
+const ACKNOWLEDGE_DEADLINE = 10_000;
+const ACKNOWLEDGE_AGAIN = [1_000, 2_000, 5_000, 10_000, 30_000];
+const acknowledging = new Set();
+
+function pendingAcknowledgements() {
+  try {
+    return new Set(JSON.parse(localStorage.getItem(PENDING) ?? "[]"));
+  } catch {
+    return new Set();
+  }
+}
+
+function keepPending(address, pending) {
+  const all = pendingAcknowledgements();
+  pending ? all.add(address) : all.delete(address);
+  try {
+    localStorage.setItem(PENDING, JSON.stringify([...all]));
+  } catch {
+    // Without a store, the address of the fork's page alone brings it back.
+  }
+}
+
+async function acknowledgeOnce(address) {
+  try {
+    const answer = await fetch(address, {
+      method: "POST",
+      headers: JSON.parse(document.body.getAttribute("hx-headers")),
+      redirect: "manual",
+      signal: AbortSignal.timeout(ACKNOWLEDGE_DEADLINE),
+    });
+    // 404 and 409: nothing to acknowledge for this reader. A redirect leads to the sign-in: later.
+    return answer.ok || [404, 409].includes(answer.status);
+  } catch {
+    return false;
+  }
+}
+
+async function acknowledge(address) {
+  if (acknowledging.has(address)) return;
+  acknowledging.add(address);
+  keepPending(address, true);
+  for (let tries = 0; !(await acknowledgeOnce(address)); tries += 1) {
+    const pause = ACKNOWLEDGE_AGAIN[Math.min(tries, ACKNOWLEDGE_AGAIN.length - 1)];
+    await new Promise((resolve) => setTimeout(resolve, pause));
+  }
+  keepPending(address, false);
+  acknowledging.delete(address);
+  const here = new URL(window.location.href);
+  if (address.includes(here.searchParams.get("opened"))) {
+    here.searchParams.delete("opened");
+    history.replaceState(history.state, "", here);
+  }
+}
+
+function acknowledgeWhatIsShown() {
+  if (document.hidden) return;
+  const shown = document.querySelector("[data-acknowledge]")?.dataset.acknowledge;
+  if (shown) acknowledge(shown);
+  for (const address of pendingAcknowledgements()) acknowledge(address);
+}
+
+document.addEventListener("visibilitychange", acknowledgeWhatIsShown);
+document.addEventListener("submit", (event) => {
+  const address = event.target.dataset.open;
+  if (!address) return;
+  event.preventDefault();
+  window.location.assign(address);
+});
+
 // --- Start ----------------------------------------------------------------------------------------------------------
 
 localise(document);
+acknowledgeWhatIsShown();
 for (const button of document.querySelectorAll("[data-open-help]")) button.hidden = false;

@@ -47,18 +47,26 @@ def test_a_page_that_watched_the_fork_being_made_opens_it_by_itself(reader: Clie
     operation = world.prepare()
     page = reader.get(operation_page(operation))
     world.work(operation)
-    form = next(attrs for attrs in tags(poll(reader, page), "form") if "hx-post" in attrs)
-    assert form["hx-trigger"] == "load"
-    opened = reader.post(str(form["hx-post"]), headers={"HX-Request": "true"})
+    form = next(attrs for attrs in tags(poll(reader, page), "form") if "data-follow" in attrs)
+    child = reader.get(str(form["data-open"]))
+    assert child.status_code == 200
+    operation.refresh_from_db()
+    assert operation.observed_at is None
+
+
+def test_without_javascript_opening_acknowledges_and_leads_to_the_fork(reader: Client, world: World) -> None:
+    operation = world.fork()
+    opened = reader.post(reverse("operations:open", args=[operation.pk]))
+    assert opened.status_code == 303
+    assert opened["Location"] == f"{reverse('sessions:detail', args=[operation.target_session_id])}?turn=3#continued"
     operation.refresh_from_db()
     assert operation.observed_at is not None
-    assert opened["HX-Redirect"].startswith(reverse("sessions:detail", args=[operation.target_session_id]))
 
 
 def test_a_committed_fork_looked_at_later_stays_where_it_is(reader: Client, world: World) -> None:
     page = reader.get(operation_page(world.fork()))
     assert "Open the fork" in words(page)
-    assert "hx-post" not in html(page)
+    assert "data-follow" not in html(page)
 
 
 def test_looking_never_acknowledges(reader: Client, world: World) -> None:
