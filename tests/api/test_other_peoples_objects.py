@@ -179,7 +179,8 @@ def test_a_private_session_is_nothing_to_another_member(
 ) -> None:
     from sessions import store
 
-    store.set_visibility(theirs["agent_session_id"], "private")
+    for name in ("agent_session_id", "deleted_session_id"):
+        store.set_visibility(theirs[name], "private")
     other = calling(people.second_member).client
     before = everything()
     for route, method in BELOW:
