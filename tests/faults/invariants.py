@@ -84,6 +84,8 @@ def check(place: Place, asked: list[dict[str, Any]], before: Before) -> Findings
         elif saga.prepare(request_of(request)).operation.pk != operation.pk:
             found.lost.append(f"request {request['request']} is answered with another operation than {operation.pk}")
     for operation in operations.values():
+        if not at_rest(operation) and str(operation.request_id) not in {request["request"] for request in asked}:
+            found.wrong.append(f"{operation.pk}: {operation.status}, and nobody asked for it")
         _count(operation, found)
         _check_audit(operation, found)
         _check_session(place, operation, found)
