@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from django import forms
 from django.contrib import admin, messages
-from django.core.validators import URLValidator
 from django.db import models
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
@@ -16,12 +14,14 @@ from django.utils.safestring import SafeString
 
 from forkhost.kit.read_only import ReadOnlyAdmin, pretty
 from sessions import switches
+from sessions.admin_forms import ForkHomeForm, SwitchForm, WebhookForm
 from sessions.choices import ForkContract, MemberRole, Settlement
 from sessions.models import (
     Attachment,
     Blob,
     EventLog,
     Family,
+    ForkHome,
     Home,
     Interaction,
     Lineage,
@@ -54,38 +54,9 @@ def _logs(user: User | AnonymousUser) -> Rows:
     return Segment.objects.filter(session__in=_sessions(user)).values("log")
 
 
-class SwitchForm(forms.Form):
-    """What an operator decides about a workspace."""
-
-    forks_enabled = forms.BooleanField(required=False, label="New forks are allowed")
-    fork_contract = forms.ChoiceField(choices=ForkContract.choices)
-    settlement = forms.ChoiceField(
-        choices=[
-            (Settlement.AUTOMATIC, "Proof alone settles unknown forks"),
-            (Settlement.ASK, "An operator is always asked"),
-        ],
-        label="Unknown forks",
-    )
-    reason = forms.CharField(max_length=500, help_text="Kept with the change.")
-
-
-class WebhookForm(forms.Form):
-    """Who is told about forks that need a person or were settled."""
-
-    url = forms.URLField(
-        required=False,
-        max_length=500,
-        assume_scheme="https",
-        label="Address",
-        help_text="https, or http within your own network. Left empty, nobody is told.",
-        validators=[URLValidator(schemes=["http", "https"])],
-    )
-    reason = forms.CharField(max_length=500, help_text="Kept with the change.")
-
-
 @admin.register(Workspace)
 class WorkspaceAdmin(ReadOnlyAdmin):
-    """Workspaces, with pages for their switches and their webhook."""
+    """Workspaces, with pages for their switches, the homes of their forks, and their webhook."""
 
     list_display = ("name", "slug", "fork_contract", "forks_enabled", "settlement", "created_at")
     exclude = ("webhook_secret",)
@@ -100,6 +71,7 @@ class WorkspaceAdmin(ReadOnlyAdmin):
         view = self.admin_site.admin_view
         return [
             path("<uuid:workspace_id>/switch/", view(self.switch), name="agent_sessions_workspace_switch"),
+            path("<uuid:workspace_id>/fork-home/", view(self.fork_home), name="agent_sessions_workspace_fork_home"),
             path("<uuid:workspace_id>/webhook/", view(self.webhook), name="agent_sessions_workspace_webhook"),
             *super().get_urls(),
         ]
@@ -129,6 +101,23 @@ class WorkspaceAdmin(ReadOnlyAdmin):
         response["Cache-Control"] = "no-store"
         return response
 
+    def fork_home(self, request: HttpRequest, workspace_id: Any) -> HttpResponse:
+        """Say where later forks of an agent's sessions are to live, with a reason."""
+        workspace = self._operated(request, workspace_id)
+        form = ForkHomeForm(workspace, request.POST or None)
+        if request.method == "POST" and form.is_valid():
+            chosen = form.cleaned_data
+            actor = f"user:{cast('User', request.user).get_username()}"
+            changed = switches.set_fork_home(
+                workspace, chosen["provider"], chosen["home"], actor=actor, reason=chosen["reason"]
+            )
+            _tell(request, changed)
+            return HttpResponseRedirect(reverse("admin:agent_sessions_workspace_change", args=[workspace.pk]))
+        named = ForkHome.objects.filter(workspace=workspace).select_related("home__runner").order_by("provider")
+        context = {**self.admin_site.each_context(request), "title": f"Homes of the forks of {workspace}"}
+        context |= {"workspace": workspace, "form": form, "named": named}
+        return render(request, "admin/sessions/workspace_fork_home.html", context)
+
     def switch(self, request: HttpRequest, workspace_id: Any) -> HttpResponse:
         """Turn a switch, with a reason."""
         workspace = self._operated(request, workspace_id)
@@ -153,6 +142,10 @@ def _turn(request: HttpRequest, workspace: Workspace, chosen: dict[str, Any]) ->
     changed |= switches.switch_contract(workspace, contract, actor=actor, reason=reason)
     settlement = Settlement(chosen["settlement"])
     changed |= switches.switch_settlement(workspace, settlement, actor=actor, reason=reason)
+    _tell(request, changed)
+
+
+def _tell(request: HttpRequest, changed: bool) -> None:
     if changed:
         messages.success(request, "Changed, and recorded with its reason.")
     else:
@@ -202,6 +195,18 @@ class HomeAdmin(ReadOnlyAdmin):
     def what_it_proved(self, home: Home) -> SafeString:
         """The stored attestation."""
         return pretty(home.attestation)
+
+
+@admin.register(ForkHome)
+class ForkHomeAdmin(ReadOnlyAdmin):
+    """Homes in which workspaces want their forks to live."""
+
+    list_display = ("workspace", "provider", "home")
+    list_select_related = ("workspace", "home")
+    list_filter = ("provider",)
+
+    def visible(self, rows: Rows, user: User | AnonymousUser) -> Rows:
+        return rows.filter(workspace__in=_workspaces(user))
 
 
 @admin.register(Family)
