@@ -10,7 +10,8 @@ from django.urls import reverse
 from playwright.sync_api import Page
 
 from operations.models import Operation
-from tests.agents.sample_history import sample
+from sessions.choices import EventKind
+from tests.agents.sample_history import Talk, answer, home_of, imported, sample
 from tests.browser.conftest import Visit
 from tests.operations.support import World, through
 from tests.pages.support import fork_page, operation_page, session_page
@@ -105,6 +106,30 @@ def test_nothing_is_wider_than_a_small_screen(visit: Visit, pages: list[str]) ->
         if width > 320:
             wide[address] = width
     assert wide == {}
+
+
+def test_one_word_of_any_length_makes_no_page_wider(visit: Visit, world: World) -> None:
+    word = "W" * 2_000
+    session = imported(home_of(world.workspace), word, cwd=f"/{word}")
+    call = {"callId": word, "name": word, "input": {word: word}}
+    result = {"callId": word, "output": word, "isError": False}
+    Talk(session).say(word, answer(f"{word} `{word}`"), (EventKind.TOOL_CALL, call), (EventKind.TOOL_RESULT, result))
+    operation = world.fork(title=word[:300])
+    page = visit("/runners/", viewport={"width": 320, "height": 640})
+    addresses = [
+        "/",
+        session_page(session),
+        fork_page(session, latest=1),
+        reverse("sessions:turn", args=[session.pk, 1]),
+        operation_page(operation),
+        reverse("sessions:detail", args=[operation.target_session_id]),
+    ]
+    wide = {}
+    for address in addresses:
+        page.goto(address)
+        open_all(page)
+        wide[address] = page.evaluate("document.documentElement.scrollWidth")
+    assert {address: width for address, width in wide.items() if width > 320} == {}
 
 
 def test_signing_in_is_for_everyone_too(visit: Visit, people: Any) -> None:
