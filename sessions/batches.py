@@ -192,9 +192,7 @@ class Batch:
                 return
 
     def _draft(self) -> Draft:
-        return self.appender.draft(
-            self.entries, expected_last_seq=self.last_seq, expected_revision=self.place.revision
-        )
+        return self.appender.draft(self.entries, expected_last_seq=self.last_seq, expected_revision=self.place.revision)
 
     def _progress(self) -> dict[str, Any]:
         changes: dict[str, Any] = {"damage": self.damage, "damage_count": self.damage_count}

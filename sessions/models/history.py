@@ -144,7 +144,9 @@ class Segment(models.Model):
             models.UniqueConstraint(
                 name="segment_one_tail_in_session", fields=("session",), condition=Q(last_seq__isnull=True)
             ),
-            models.UniqueConstraint(name="segment_one_writer_of_log", fields=("log",), condition=Q(last_seq__isnull=True)),
+            models.UniqueConstraint(
+                name="segment_one_writer_of_log", fields=("log",), condition=Q(last_seq__isnull=True)
+            ),
             models.CheckConstraint(
                 name="segment_not_empty", condition=Q(last_seq__isnull=True) | Q(last_seq__gte=F("first_seq"))
             ),

@@ -26,9 +26,7 @@ class Lineage(models.Model):
     class Meta:
         verbose_name_plural = "lineage"
         constraints = (
-            models.CheckConstraint(
-                name="lineage_not_itself", condition=~Q(child_session_id=F("source_session_id"))
-            ),
+            models.CheckConstraint(name="lineage_not_itself", condition=~Q(child_session_id=F("source_session_id"))),
         )
 
     def __str__(self) -> str:

@@ -125,7 +125,8 @@ def test_a_turn_that_runs_in_a_terminal_is_open_cannot_be_forked_and_is_right_on
     held = codex.begin_turn(made, "Running <hold>")
     session = stack.session_of(made.id, turns=1)
     running = eventually(
-        lambda: next((turn for turn in stack.turns(session["id"]) if turn["phase"] == "open"), None), what="the open turn"
+        lambda: next((turn for turn in stack.turns(session["id"]) if turn["phase"] == "open"), None),
+        what="the open turn",
     )
     assert not running["forkable"]
     assert running["reason"] == "turn_not_settled"
