@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.core.exceptions import ObjectDoesNotExist
+
 from operations.points import ForkPoint, PointRefused, ResolvedPoint
 from operations.requests import Refused
 from sessions import capabilities
@@ -43,8 +45,11 @@ def _tail_is_behind(source: Session) -> bool:
 
     While a turn is open here, what is unread belongs to that turn: the last settled one is known.
     """
-    sync = SessionSync.objects.filter(session_id=source.pk).first()
-    if sync is None or sync.state not in _READING or sync.stamp_seen == sync.stamp_imported:
+    try:
+        sync: SessionSync = source.sync
+    except ObjectDoesNotExist:
+        return False
+    if sync.state not in _READING or sync.stamp_seen == sync.stamp_imported:
         return False
     turn = latest_turn(source)
     return turn is None or turn.phase == TurnPhase.SETTLED

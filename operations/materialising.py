@@ -98,6 +98,9 @@ def _child(operation: Operation, receipt: Json, at_unix_ms: int) -> Session:
         created_by_id=operation.requested_by_id,
         at_unix_ms=at_unix_ms,
     )
+    if child.home_id is not None:
+        # Once, with what the child's projection asks for as well.
+        child.home = Home.objects.select_related("runner").get(pk=child.home_id)
     syncing.place_child(child, _child_path(receipt))
     lineage.record(
         child_session_id=child.pk,

@@ -66,26 +66,35 @@ def claim(queryset: models.QuerySet[Row], owner: str, seconds: float) -> Lease |
     row unless the lease ran out in between. Commits before it returns, so it must not be called inside ``atomic``.
     """
     due = queryset.filter(is_due()).order_by("next_run_at", "pk")
-    connection = connections[due.db]
-    if not connection.features.has_select_for_update and not due.exists():
-        # SQLite: an idle worker must not take the write lock on every tick.
-        return None
-    token = uuid.uuid4()
+    if not connections[due.db].features.has_select_for_update:
+        return _claim_unlocked(queryset, due, owner, seconds)
     with transaction.atomic(using=due.db, durable=True):
         pk = due.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True).first()
-        if pk is None:
-            return None
-        claimed = (
-            queryset.model._base_manager.using(due.db)
-            .filter(is_due(), pk=pk)
-            .update(
-                lease_owner=owner,
-                lease_token=token,
-                lease_until=clock.database_now(seconds),
-                attempts=F("attempts") + 1,
-            )
-        )
-    return Lease(pk, token) if claimed else None
+        return _take(queryset, pk, owner, seconds) if pk is not None else None
+
+
+def _claim_unlocked(
+    queryset: models.QuerySet[Row], due: models.QuerySet[Row], owner: str, seconds: float
+) -> Lease | None:
+    """SQLite: look without the one write lock, which an idle worker must not take; the update alone decides."""
+    while (pk := due.values_list("pk", flat=True).first()) is not None:
+        with transaction.atomic(using=due.db, durable=True):
+            lease = _take(queryset, pk, owner, seconds)
+        if lease is not None:
+            return lease
+    return None
+
+
+def _take(queryset: models.QuerySet[Row], pk: Any, owner: str, seconds: float) -> Lease | None:
+    token = uuid.uuid4()
+    rows = queryset.model._base_manager.using(queryset.db).filter(is_due(), pk=pk)
+    taken = rows.update(
+        lease_owner=owner,
+        lease_token=token,
+        lease_until=clock.database_now(seconds),
+        attempts=F("attempts") + 1,
+    )
+    return Lease(pk, token) if taken else None
 
 
 def renew(model: type[LeasedRow], pk: Any, token: uuid.UUID, seconds: float) -> bool:

@@ -21,7 +21,7 @@ from sessions.capabilities import Reason
 from sessions.errors import SessionAlreadyExists
 from sessions.models import Home, Session, Workspace
 from sessions.providers.crashpoints import CrashPoint, crash_point
-from sessions.store import Snapshot
+from sessions.store import Snapshot, freezing
 
 # Each lost race leaves the winner's row behind, which the next look finds; a third loss in a row is a mistake of ours.
 ATTEMPTS = 3
@@ -166,7 +166,8 @@ def _freeze(
     destination: Home | None,
     rules: Policy,
 ) -> Operation:
-    snapshot = store.freeze(source.pk, resolved.seq)
+    # The row was locked in this transaction already, and read after that.
+    snapshot = freezing.take(source, freezing.checked_boundary(source, resolved.seq))
     rules.check_snapshot(snapshot)
     operation = Operation(
         id=operation_id,

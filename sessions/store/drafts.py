@@ -53,9 +53,9 @@ class Draft:
         self._known: dict[str, Interaction | None] = {}
         self._images: list[Attachment] = []
         self._newly_bound: list[Turn] = []
-        self.open_turn = before.open_turn if before is not None else self._find_open_turn()
+        self.open_turn: Turn | None = before.open_turn if before is not None else self._find_open_turn()
         self._carried = self.open_turn
-        self._digest = before.digest if before is not None else self._previous_digest()
+        self._digest: bytes = before.digest if before is not None else self._previous_digest()
 
     def _find_open_turn(self) -> Turn | None:
         turn = Turn.objects.filter(log_id=self.session.log_id, ordinal=self.session.turn_count).first()
