@@ -27,9 +27,9 @@ from sessions.querysets import SessionQuerySet
 from sessions.words import Piece
 
 # Words that are in more places than that are looked for in the newest logs alone, and the answer says so.
-PLACES_A_LOOK = 1_500
-LOOKS = 5
-ENOUGH_LOGS = 300
+PLACES_A_LOOK = 600
+LOOKS = 8
+ENOUGH_LOGS = 200
 # A database takes so many values in one condition.
 MOST_SESSIONS = 5_000
 _CHUNK = 1_000

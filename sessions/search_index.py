@@ -22,7 +22,9 @@ _TRIGGERS = ("forkhost_search_insert", "forkhost_search_delete")
 # The words lie in the table alone: the index refers to its rows. The words are normalised, so bytes are letters.
 _SQLITE = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS agent_sessions_search USING fts5("
-    "words, content='agent_sessions_searchdocument', content_rowid='id', tokenize='ascii', detail=none)",
+    "words, content='agent_sessions_searchdocument', content_rowid='id', tokenize='ascii', detail=none,"
+    # Beginnings of words have lists of their own, or a common one would be gathered whole before the first is found.
+    " prefix='3 4 5 6 7')",
     "CREATE TRIGGER IF NOT EXISTS forkhost_search_insert AFTER INSERT ON agent_sessions_searchdocument BEGIN "
     "INSERT INTO agent_sessions_search(rowid, words) VALUES (NEW.id, NEW.words); END",
     "CREATE TRIGGER IF NOT EXISTS forkhost_search_delete AFTER DELETE ON agent_sessions_searchdocument BEGIN "
@@ -61,24 +63,18 @@ def after_migration(using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
 def matches(words: Sequence[str], any_of: Collection[str], limit: int, below: int | None = None) -> list[int]:
     """The numbers of the newest places, below ``below``, that hold all of ``words`` and, if given, one of ``any_of``.
 
-    Where that leaves room, longer words that begin with one of three or more letters count too. All words have to be
-    normalised: nothing else is safe here.
+    A word of three or more letters may go on. All words have to be normalised: nothing else is safe here.
     """
     if not words:
         return []
     condition = ("{row} < %s", [below]) if below is not None else ("", [])
-    # The words themselves are read newest first until there are enough; what goes on has to be gathered whole.
-    exact = _matches(_query(words, any_of, longer=False), *condition, order="DESC", limit=limit)
-    if len(exact) >= limit or all(len(word) < PREFIX_LENGTH for word in words):
-        return exact
-    return _matches(_query(words, any_of, longer=True), *condition, order="DESC", limit=limit)
+    return _matches(_query(words, any_of), *condition, order="DESC", limit=limit)
 
 
 def first_seq(words: Sequence[str], any_of: Collection[str], log_id: int) -> int:
-    """The first seq of the log, behind its title, that holds the words themselves; 0 when none does."""
+    """The first seq of the log, behind its title, that holds the words; 0 when none does."""
     bounds = [Place(log_id, TITLE).number, Place(log_id, LAST_SEQ).number]
-    query = _query(words, any_of, longer=False)
-    found = _matches(query, "{row} > %s AND {row} <= %s", bounds, order="ASC", limit=1)
+    found = _matches(_query(words, any_of), "{row} > %s AND {row} <= %s", bounds, order="ASC", limit=1)
     return place_of(found[0]).seq if found else TITLE
 
 
@@ -97,11 +93,11 @@ def _matches(query: str, condition: str, bounds: Sequence[int], *, order: str, l
         return [number for (number,) in cursor.fetchall()]
 
 
-def _query(words: Sequence[str], any_of: Collection[str], *, longer: bool) -> str:
+def _query(words: Sequence[str], any_of: Collection[str]) -> str:
     """The databases' own languages, in which our words are always quoted and never anything but letters and digits."""
     postgresql = connection.vendor == "postgresql"
     quote, goes_on, both, either = ("'", ":*", " & ", " | ") if postgresql else ('"', "*", " AND ", " OR ")
-    parts = [f"{quote}{word}{quote}{goes_on if longer and len(word) >= PREFIX_LENGTH else ''}" for word in words]
+    parts = [f"{quote}{word}{quote}{goes_on if len(word) >= PREFIX_LENGTH else ''}" for word in words]
     if any_of:
         parts.append(f"({either.join(f'{quote}{word}{quote}' for word in sorted(any_of))})")
     return both.join(parts)
