@@ -267,14 +267,18 @@ def _record_call(agent: FakeProvider, request: ForkRequest) -> int:
         "pid": os.getpid(),
         "prefix": [binding.provider_turn_id for binding in request.prefix] if request.require_prefix else None,
     }
+    # Whole or not there: the process may be killed in the middle of this.
+    written = agent.folder / f"call-{uuid.uuid4().hex}"
+    written.write_text(json.dumps(facts))
     number = 0
     while True:
         try:
-            with (agent.folder / "calls" / f"{number}.json").open("x") as file:
-                json.dump(facts, file)
-            return number
+            os.link(written, agent.folder / "calls" / f"{number}.json")
         except FileExistsError:
             number += 1
+        else:
+            written.unlink()
+            return number
 
 
 def _carry_out(agent: FakeProvider, request: ForkRequest, reporter: ForkReporter, step: dict[str, Any]) -> ForkAccepted:
@@ -296,6 +300,7 @@ def _carry_out(agent: FakeProvider, request: ForkRequest, reporter: ForkReporter
         id=child_id,
         source=request.source.provider_session_id,
         turn=request.turn.binding.provider_turn_id,
+        operation=request.operation_id,
         marker=request.marker if agent.config["identity_mode"] == "marker" else "",
         complete=do != "torn",
     )

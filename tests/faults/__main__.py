@@ -46,7 +46,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--database", choices=DATABASES, help="this one alone")
     parser.add_argument("--provider", choices=PROVIDERS, help="this agent alone")
-    parser.add_argument("--row", help="this row alone")
+    parser.add_argument("--row", action="append", default=[], help="this row alone; may be repeated")
     parser.add_argument("--forks", type=int, default=0, help="forks in each batch")
     parser.add_argument("--lines", action="store_true", help="JSON lines instead of a table")
     options = parser.parse_args(namespace=argparse.Namespace(broken={}))
@@ -71,12 +71,8 @@ def _every_database(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     running = []
     for name in DATABASES:
         command = [sys.executable, "-m", "tests.faults", "--database", name, "--lines", "--seed", str(options.seed)]
-        for option, value in (
-            ("kills", kills),
-            ("provider", options.provider),
-            ("row", options.row),
-            ("forks", options.forks),
-        ):
+        given = [("kills", kills), ("provider", options.provider), ("forks", options.forks)]
+        for option, value in [*given, *(("row", row) for row in options.row)]:
             command += [f"--{option}", str(value)] if value else []
         lines = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115  (lives as long as the process)
         running.append((name, subprocess.Popen(command, stdout=lines), lines))
@@ -106,7 +102,7 @@ def _one_database(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         sys.stderr.write(f"{options.database}: {zygote.seconds_to_start:.1f} s to start, then a fork a worker\n")
         providers = [options.provider] if options.provider else PROVIDERS
         chosen = [row for provider in providers for row in rows.rows(provider, server)]
-        chosen = [row for row in chosen if options.row in (None, row.name)]
+        chosen = [row for row in chosen if not options.row or row.name in options.row]
         for row in chosen:
             # Each row's chance is its own, so that one row alone does what it did among all.
             chance = random.Random(f"{options.seed}/{options.database}/{row.provider}/{row.name}")
