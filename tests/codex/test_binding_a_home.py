@@ -185,6 +185,8 @@ def test_a_copy_that_lacks_its_end_is_repaired(adapter: CodexAdapter, other: Hom
     assert len(adapter.bind(forked.request, forked.accepted, other)["copied"]) == 1
     assert path.read_bytes().startswith(whole)
     assert listed(other, forked.id) == forked.source.turns[:2]
+    thread = Thread(forked.id, path, forked.source.turns[:2])
+    adapter.fork(request_for(adapter, other, thread, Path(forked.request.source.cwd), 1), Reporter())
 
 
 def test_a_copy_without_a_whole_first_line_is_left_alone(adapter: CodexAdapter, other: HomeRef, forked: Forked) -> None:

@@ -52,7 +52,7 @@ def bind(request: ForkRequest, child_id: str, target: HomeRef) -> Json:
         return _evidence(request, child_id, target.path, child.path, [])
     parts = _originals(home, child_id)
     if parts is None:
-        return _shown(request, child_id, target.path, _complete_already(target.path, child_id), [])
+        return _shown(request, child_id, target.path, _complete_already(target.path, child_id), [], opened_before=True)
     steps = [_step(part, target.path, own=part is parts[-1]) for part in parts]
     _refuse(steps)
     try:
@@ -61,7 +61,8 @@ def bind(request: ForkRequest, child_id: str, target: HomeRef) -> Json:
         raise Rejected(reasons.BIND_CONFLICT, f"Somebody else wrote there at the same time: {error}.") from error
     except OSError as error:
         raise Unreadable(reasons.HOME_UNWRITABLE, f"{target.path} could not be written: {error}.") from error
-    return _shown(request, child_id, target.path, steps[-1].there, changed)
+    opened_before = steps[-1].standing is Standing.CONTINUED
+    return _shown(request, child_id, target.path, steps[-1].there, changed, opened_before=opened_before)
 
 
 def _originals(home: Path, child_id: str) -> list[Part] | None:
@@ -127,14 +128,16 @@ def _take(step: _Step, target: Path) -> str:
     return str(step.there.relative_to(target))
 
 
-def _shown(request: ForkRequest, child_id: str, home: Path, path: Path, changed: list[str]) -> Json:
+def _shown(
+    request: ForkRequest, child_id: str, home: Path, path: Path, changed: list[str], *, opened_before: bool
+) -> Json:
     """The evidence, once codex lists the inherited turns in the other home. Raises Rejected, Unreadable."""
     evidence = _evidence(request, child_id, home, path, changed)
     parts = resolve(home, path)
     marks = [mark.turn_id for mark in turn_marks(parts)]
     inherited = marks[: marks.index(request.turn.binding.provider_turn_id) + 1]
     lineage = list(dict.fromkeys(part.meta.thread_id for part in parts))
-    projecting.project(request, home, lineage, inherited, os.environ)
+    projecting.project(request, home, lineage, inherited, os.environ, opened_before=opened_before)
     return {**evidence, "verified": [*evidence["verified"], "listedTurns"]}
 
 

@@ -22,12 +22,20 @@ PAGE = 100
 
 
 def project(
-    request: ForkRequest, home: Path, lineage: Sequence[str], inherited: Sequence[str], environ: Mapping[str, str]
+    request: ForkRequest,
+    home: Path,
+    lineage: Sequence[str],
+    inherited: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    opened_before: bool,
 ) -> None:
     """Make codex list exactly the turns ``inherited`` as the beginning of the last thread of ``lineage``.
 
     ``lineage`` are thread ids, the oldest first. The child keeps the settings and the title of the fork, whatever the
-    configuration of this home says. Asks no model. Raises :class:`Unreadable` with ``bind_not_readable``.
+    configuration of this home says. ``opened_before``: the child's record shows that codex opened it here already. One
+    that was not is opened even when codex lists it: its index may be of a longer record that was lost since, and it
+    would refuse to fork the session. Asks no model. Raises :class:`Unreadable` with ``bind_not_readable``.
     """
     executable = find_executable(environ)
     if executable is None:
@@ -36,7 +44,7 @@ def project(
     try:
         with AppServer(executable.argv, cwd=home, environment=clean_environment(environ, home)) as server:
             server.initialize(_deadline())
-            if _listed(server, child_id)[: len(inherited)] != list(inherited):
+            if not opened_before or _listed(server, child_id)[: len(inherited)] != list(inherited):
                 for thread_id in lineage:
                     kept = settings.fork_parameters(request.settings) if thread_id == child_id else {}
                     opened = {"threadId": thread_id, "excludeTurns": True, **kept}
