@@ -30,6 +30,7 @@ REST_SECONDS = 90.0
 TICK_SECONDS = 0.02
 # So often at most, because an agent's call takes longer than the database is left alone.
 MOST_CUTS = 6
+PATIENCE = 20
 AGENT_KILLED = "fork_process_lost"
 # A worker that is stopped before it listens for signals ends by the signal.
 STOPPED = (0, -signal.SIGTERM)
@@ -152,7 +153,8 @@ def kill_at_random(longest: float, parallel: int = 2) -> Disturb:
         kills = 0
         while batch.prepared():
             worker = batch.worker(parallel=parallel)
-            time.sleep(batch.chance.uniform(0.0, longest))
+            # Longer and longer, so that a busy machine gets somewhere too.
+            time.sleep(batch.chance.uniform(0.0, longest * (1 + kills / PATIENCE)))
             worker.send(signal.SIGKILL)
             kills += worker.wait(10) == -signal.SIGKILL
         return kills

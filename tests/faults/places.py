@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import random
-import shutil
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -34,6 +33,7 @@ from tests.claude.support import PROJECT_KEY, RECORDINGS, session_id
 from tests.operations.support import turn
 
 MARKER = "forkhost:"
+RECORDED_FOLDER = b"/home/dev/project"
 
 # The call's behaviour by chance: mostly it works, and each other way to end comes up in a long run.
 STEPS = ("accept",) * 12 + ("reject", "lose", "lose_answer", "torn", "half", "explode", "not_started")
@@ -258,7 +258,11 @@ def claude_place(folder: Path) -> Iterator[Place]:
     transcripts = config / "projects" / PROJECT_KEY
     transcripts.mkdir(parents=True)
     source = session_id("source")
-    shutil.copyfile(RECORDINGS / "source.jsonl", transcripts / f"{source}.jsonl")
+    project = folder / "project"
+    project.mkdir()
+    # The recorded folder is on no machine but the recording one, and forks run in folders that exist.
+    recorded = (RECORDINGS / "source.jsonl").read_bytes()
+    (transcripts / f"{source}.jsonl").write_bytes(recorded.replace(RECORDED_FOLDER, str(project).encode()))
     place = make_place(ClaudeAgent(transcripts, source), config)
     import_home(place)
     yield place

@@ -106,10 +106,14 @@ def run(row: Row, kills: int, zygote: Zygote, folder: Path, chance: random.Rando
             size = max(LEAST, min(FAKE_BATCH, kills - total.kills))
         with place_of(row.provider, folder / f"{chance.getrandbits(64):016x}", chance, size) as place:
             try:
-                total.add(Batch(place, zygote, chance).run(row.disturb, size, prepare=row.prepare))
+                found = Batch(place, zygote, chance).run(row.disturb, size, prepare=row.prepare)
             except (AssertionError, TimeoutError) as error:
                 total.wrong.append(f"the batch did not come to its end: {error}")
                 break
+        total.add(found)
+        if not (row.few or found.kills):
+            total.wrong.append("nobody came to where it should have died")
+            break
     for sentence in (*total.lost, *total.doubled, *total.wrong):
         sys.stderr.write(f"{row.provider}, {row.name}: {sentence}\n")
     total.seconds = time.monotonic() - begun
