@@ -13,6 +13,20 @@ register = template.Library()
 
 register.filter("provider_name", provider_label)
 
+DAMAGE = {
+    "not_json": "not a record, or half of one",
+    "not_utf8": "bytes that are no text",
+    "no_payload": "a record without content",
+    "torn_tail": "never finished",
+    "line_too_long": "longer than any record",
+}
+
+
+@register.filter
+def damage(reason: str) -> str:
+    """Why a line could not be read, in words; an adapter's own code as it is."""
+    return DAMAGE.get(reason, reason)
+
 
 @register.filter
 def used(usage_of_turn: dict[str, Any]) -> list[str]:

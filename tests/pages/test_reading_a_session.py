@@ -93,7 +93,7 @@ def test_damaged_lines_are_named(reader: Client, people: People) -> None:
     damaged = sample(people.workspace)["damaged"]
     page = words(reader.get(session_page(damaged)))
     assert "2 lines of the transcript could not be read." in page
-    assert "Line 17: not_json" in page
+    assert "Line 17: not a record, or half of one" in page
     assert "Line 40: torn" in page
 
 
