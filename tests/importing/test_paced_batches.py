@@ -55,8 +55,6 @@ def test_batches_that_cut_turns_say_the_same_as_one(
     sessions_of(told, told_home).append(again)
     monkeypatch.setattr(pacing, "EVENTS_ALONE", EVENTS_ALONE)
     monkeypatch.setattr(pacing, "EVENTS_BESIDE_OTHERS", EVENTS_BESIDE_OTHERS)
-    monkeypatch.setattr(pacing, "EVENTS_BESIDE_OTHERS", EVENTS_BESIDE_OTHERS)
-    monkeypatch.setattr(pacing, "EVENTS_ALONE", EVENTS_ALONE)
     desk.bring_in(told_home)
     other = Session.objects.get(home=told_home, provider_session_id="again")
     assert history.event_digests(other, 1, other.last_seq) == history.event_digests(session, 1, session.last_seq)
