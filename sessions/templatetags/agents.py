@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django import template
@@ -26,6 +27,12 @@ DAMAGE = {
 def damage(reason: str) -> str:
     """Why a line could not be read, in words; an adapter's own code as it is."""
     return DAMAGE.get(reason, reason)
+
+
+@register.filter
+def setting(value: object) -> str:
+    """An agent's own setting for a reader: a plain value as it is, a structure as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 @register.filter
