@@ -30,6 +30,7 @@ from sessions.providers.base import (
     TurnBinding,
     TurnMapping,
 )
+from sessions.store import Snapshot
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser, User
@@ -127,23 +128,23 @@ def _bound_by(source: Session) -> str:
 
 
 class Prefix(Sequence[TurnBinding]):
-    """The source's bindings through the chosen turn, read only when somebody asks for more than the last one.
+    """The frozen bindings through the chosen turn, read only when somebody asks for more than the last one.
 
-    A fork costs the same at the end of a long history as of a short one, unless its contract or its provider needs the
-    whole prefix.
+    They are those of the operation's snapshot: the source may have been rewound or purged since. A fork
+    costs the same at the end of a long history as of a short one, unless its contract or its provider needs the whole
+    prefix.
     """
 
-    def __init__(self, source_id: uuid.UUID, length: int, last: TurnBinding) -> None:
-        self._source_id = source_id
-        self._length = length
-        self._last = last
+    def __init__(self, operation: Operation) -> None:
+        self._operation = operation
+        self._length = operation.resolved_ordinal or 0
+        self._last = _chosen(operation)
         self._read: list[TurnBinding] | None = None
 
     def _all(self) -> list[TurnBinding]:
         if self._read is None:
-            source = Session.objects.filter(pk=self._source_id).first()
-            before = history.bindings_through(source, self._length)[:-1] if source is not None else []
-            self._read = [*before, self._last]
+            frozen = history.frozen_bindings(Snapshot.from_json(self._operation.snapshot))
+            self._read = [*frozen[: max(0, self._length - 1)], self._last]
         return self._read
 
     @overload
@@ -164,6 +165,10 @@ class Prefix(Sequence[TurnBinding]):
         return iter(self._all())
 
 
+def _chosen(operation: Operation) -> TurnBinding:
+    return TurnBinding(operation.source_provider_turn_id, operation.binding, operation.frozen["reason"])
+
+
 def home_of(operation: Operation) -> HomeRef:
     """The home the operation was prepared for."""
     return HomeRef(operation.provider, Path(operation.frozen["home"] or hosted.NOWHERE))
@@ -172,8 +177,6 @@ def home_of(operation: Operation) -> HomeRef:
 def fork_request(operation: Operation, attestation: Attestation, *, require_prefix: bool) -> ForkRequest:
     """The one request of an operation, from its own record: the same at dispatch, look-up and binding."""
     frozen = operation.frozen
-    chosen = TurnBinding(operation.source_provider_turn_id, operation.binding, frozen["reason"])
-    ordinal = operation.resolved_ordinal or 0
     return ForkRequest(
         operation_id=str(operation.pk),
         marker=marker(operation.pk),
@@ -183,8 +186,8 @@ def fork_request(operation: Operation, attestation: Attestation, *, require_pref
             path=Path(frozen["path"]) if frozen["path"] else None,
             cwd=frozen["cwd"],
         ),
-        turn=ForkTurn(chosen, ordinal),
-        prefix=Prefix(operation.source_session_id, ordinal, chosen),
+        turn=ForkTurn(_chosen(operation), operation.resolved_ordinal or 0),
+        prefix=Prefix(operation),
         title=operation.title,
         settings=ForkSettings(**frozen["settings"]),
         attestation=attestation,
@@ -263,11 +266,9 @@ def binding_map(operation: Operation) -> dict[int, TurnBinding] | None:
     ordinal = operation.resolved_ordinal or 0
     if set(mapping) == {operation.source_provider_turn_id}:
         return {ordinal: mapping[operation.source_provider_turn_id]}
-    chosen = TurnBinding(operation.source_provider_turn_id, operation.binding)
-    prefix = Prefix(operation.source_session_id, ordinal, chosen)
     return {
         position: mapping[binding.provider_turn_id]
-        for position, binding in enumerate(prefix, start=ordinal - len(list(prefix)) + 1)
+        for position, binding in enumerate(Prefix(operation), start=1)
         if binding.provider_turn_id in mapping
     }
 

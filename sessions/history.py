@@ -19,6 +19,7 @@ from sessions.models import Event, Interaction, Session, Turn
 from sessions.providers.base import TurnBinding
 from sessions.segments import Part, part_at, parts_of, seqs_between, turns_between
 from sessions.store import bindings
+from sessions.store.snapshots import Snapshot
 
 _MESSAGES = frozenset({EventKind.MESSAGE_USER, EventKind.MESSAGE_ASSISTANT})
 
@@ -227,6 +228,19 @@ def bindings_through(session: Session, ordinal: int) -> list[TurnBinding]:
     shown = _Shown(session)
     views = (shown.view(turn) for turn in _turn_rows(shown.parts, 1, ordinal))
     return [view.binding or TurnBinding("", reason=view.binding_reason) for view in views]
+
+
+def frozen_bindings(snapshot: Snapshot) -> list[TurnBinding]:
+    """The bindings of the snapshot's turns, in order, as its source showed them, whatever became of the source since."""
+    result: list[TurnBinding] = []
+    mapped = snapshot.binding_map or {}
+    for segment in snapshot.segments:
+        ordinals = (segment.first_turn, segment.last_turn)
+        for turn in Turn.objects.filter(log_id=segment.log_id, ordinal__range=ordinals).order_by("ordinal"):
+            inherited = turn.ordinal <= snapshot.seed_turns
+            _, reason, binding = bindings.view(turn, inherited=inherited, kept=snapshot.bindings_kept, mapped=mapped)
+            result.append(binding or TurnBinding("", reason=reason))
+    return result
 
 
 # Events ---------------------------------------------------------------------------------------------------------------
