@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 ARGS ?=
 
-.PHONY: up demo test test-sqlite test-postgres setup setup-runtime lint fmt bench faults lock openapi
+.PHONY: up demo test test-sqlite test-postgres setup setup-runtime lint fmt bench faults soak lock openapi
 
 up: setup-runtime
 	@exec $(RUN) manage.py up $(ARGS)
@@ -45,6 +45,11 @@ bench: setup
 faults: setup
 	@$(RUN) -m tests.machine
 	@$(RUN) -m tests.faults $(ARGS)
+
+# Random runs over the whole saga: ten thousand steps per contract and database, an invariant checked after each; prints its seed.
+soak: setup
+	@$(RUN) -m tests.machine
+	@$(RUN) -m tests.random_runs $(ARGS)
 
 # Write openapi.json anew after the API changed on purpose.
 openapi: setup

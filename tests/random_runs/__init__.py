@@ -1,0 +1,1 @@
+"""Random runs over the whole saga: whatever happens, in whatever order, judged after every step."""
