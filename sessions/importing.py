@@ -31,6 +31,8 @@ from sessions.syncing import LEASE_SECONDS, Hurry, give_back, transcript_missing
 log = structlog.get_logger(__name__)
 
 SLICE_SECONDS = 5.0
+# A stretch lasts at least this many times as long as what it took to prepare it.
+PREPARED_TIMES = 4.0
 FENCED_SECONDS = 1.0
 TOMBSTONED_SECONDS = 300.0
 LONGEST_BACKOFF_SECONDS = 300.0
@@ -39,6 +41,25 @@ TRIES = 3
 PREFIX_CHANGED = "inherited_prefix_changed"
 TRANSCRIPT_MISSING = "source_transcript_missing"
 IMPORT_FAILED = "import_failed"
+
+
+class Stretch:
+    """How long one transcript is read before the others have their turn.
+
+    Before the first items come, an adapter may look through the whole file, and does so again in the next stretch: the
+    reading that follows lasts several times as long as that, or a very long transcript would be looked through for ever.
+    """
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._until: float | None = None
+
+    def is_over(self) -> bool:
+        """Asked at every cursor, so for the first time soon after the first items came."""
+        now = time.monotonic()
+        if self._until is None:
+            self._until = now + max(SLICE_SECONDS, PREPARED_TIMES * (now - self._began))
+        return now > self._until
 
 
 class LeaseLost(Exception):
@@ -139,10 +160,10 @@ def import_claimed(lease: Lease, must_stop: Callable[[], bool]) -> None:
     Never raises for what is wrong with a transcript, a home or an adapter: the row says it, and is tried again later.
     """
     sync = SessionSync.objects.select_related("session__home__runner").get(pk=lease.pk)
-    until = time.monotonic() + SLICE_SECONDS
+    stretch = Stretch()
     with LeaseKeeper(SessionSync, lease, LEASE_SECONDS) as keeper:
         try:
-            result = _read(sync, lease, lambda: keeper.lost or must_stop() or time.monotonic() > until)
+            result = _read(sync, lease, lambda: keeper.lost or must_stop() or stretch.is_over())
         except LeaseLost:
             return
         except Exception as error:

@@ -13,7 +13,7 @@ from sessions.choices import Activity, InteractionState, TurnPhase
 from sessions.errors import SessionNotFound, TurnConflict
 from sessions.models import Attachment, Interaction, Segment, Session, Turn
 from sessions.store import guards
-from sessions.store.drafts import Draft
+from sessions.store.drafts import Draft, Tail
 from sessions.store.entries import Appended, Entry
 from sessions.store.rows import insert_events
 
@@ -53,11 +53,11 @@ class Appender:
     def __init__(self, session_id: uuid.UUID) -> None:
         self._session_id = session_id
         self._session: Session | None = None
-        self._before: Draft | None = None
+        self._tail: Tail | None = None
 
     def forget(self) -> None:
         """Read the session anew before the next draft: something else was written to it, or may have been."""
-        self._session = self._before = None
+        self._session = self._tail = None
 
     def draft(self, entries: Sequence[Entry], *, expected_last_seq: int, expected_revision: int) -> Draft:
         """What appending ``entries`` writes; they may not be empty. Raises what :func:`append` raises."""
@@ -66,7 +66,7 @@ class Appender:
         guards.refuse_unwritable(
             self._session, expected_last_seq=expected_last_seq, expected_revision=expected_revision
         )
-        return _drafted(self._session, entries, self._before)
+        return _drafted(self._session, entries, self._tail)
 
     def write(self, draft: Draft) -> Appended:
         """Write it; has to run inside a transaction, and on an error nothing of it may be kept.
@@ -74,7 +74,7 @@ class Appender:
         Raises :class:`StaleSession` when anybody wrote to the session since it was read: forget, and draft again.
         """
         appended = _write(draft.session, draft, unchanged=True)
-        self._before = draft
+        self._tail = draft.tail
         return appended
 
 
@@ -86,8 +86,8 @@ def _read(session_id: uuid.UUID) -> Session:
     return found
 
 
-def _drafted(session: Session, entries: Sequence[Entry], before: Draft | None = None) -> Draft:
-    draft = Draft(session, before)
+def _drafted(session: Session, entries: Sequence[Entry], tail: Tail | None = None) -> Draft:
+    draft = Draft(session, tail)
     for entry in entries:
         draft.add(entry)
     draft.check()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from sessions import identities, payloads
 from sessions.choices import EventKind, InteractionKind, InteractionState, TurnOutcome, TurnPhase
@@ -29,13 +29,20 @@ _CLOSING = {
 }
 
 
+class Tail(NamedTuple):
+    """Where a history ends: its open turn, and the running digest at its last event."""
+
+    open_turn: Turn | None
+    digest: bytes
+
+
 class Draft:
     """The rows of one append. ``add`` takes the entries in order; nothing is written here."""
 
     BINDING_FIELDS: ClassVar[tuple[str, ...]] = ("provider_turn_id", "binding", "binding_state", "binding_reason")
 
-    def __init__(self, session: Session, before: Draft | None = None) -> None:
-        """``before`` is the append just before this one: what it left behind need not be read again."""
+    def __init__(self, session: Session, tail: Tail | None = None) -> None:
+        """``tail`` is what the append just before this one left behind, so that it need not be read again."""
         self.session = session
         self.lenient = session.home_id is not None
         self.last_seq = session.last_seq
@@ -53,9 +60,9 @@ class Draft:
         self._known: dict[str, Interaction | None] = {}
         self._images: list[Attachment] = []
         self._newly_bound: list[Turn] = []
-        self.open_turn: Turn | None = before.open_turn if before is not None else self._find_open_turn()
+        self.open_turn: Turn | None = tail.open_turn if tail is not None else self._find_open_turn()
         self._carried = self.open_turn
-        self._digest: bytes = before.digest if before is not None else self._previous_digest()
+        self._digest: bytes = tail.digest if tail is not None else self._previous_digest()
 
     def _find_open_turn(self) -> Turn | None:
         turn = Turn.objects.filter(log_id=self.session.log_id, ordinal=self.session.turn_count).first()
@@ -68,9 +75,9 @@ class Draft:
         return bytes(Event.objects.values_list("digest", flat=True).get(log_id=log.pk, seq=self.session.last_seq))
 
     @property
-    def digest(self) -> bytes:
-        """The running digest at its last event."""
-        return self._digest
+    def tail(self) -> Tail:
+        """What the next append goes on from."""
+        return Tail(self.open_turn, self._digest)
 
     def add(self, entry: Entry) -> None:
         """Take the next entry."""

@@ -12,7 +12,7 @@ class Sizes:
     """The numbers of one run of the benchmark."""
 
     quick: bool = False
-    histories: tuple[tuple[int, int], ...] = ((100, 100), (1_000, 10_000), (5_000, 100_000), (100, 100_000))
+    histories: tuple[tuple[int, int], ...] = ((100, 200), (1_000, 10_000), (5_000, 100_000), (100, 100_000))
     """(turns, events) of the sources whose forks are compared; the first is what the others are compared with."""
     fork_rounds: int = 60
     saga_rounds: int = 30

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -68,7 +69,8 @@ class Row:
         self.offset = line.offset
         self.end = line.end
         self.uuid = uuid
-        self.rowtype = rowtype
+        # Decoding makes each text anew; a long transcript has very many rows that say the same.
+        self.rowtype = sys.intern(rowtype)
         self.role = role_of(data)
         self.parent = _parent_of(data)
         self.inherited = isinstance(data.get("forkedFrom"), dict)
@@ -76,7 +78,14 @@ class Row:
         model = message.get("model") if rowtype == "assistant" else None
         effort = data.get("perTurnEffort")
         self.effort = effort if isinstance(effort, str) else ""
-        self.model = model if isinstance(model, str) and not model.startswith("<") else ""
+        self.model = sys.intern(model) if isinstance(model, str) and not model.startswith("<") else ""
+
+    def share_texts(self, before: Row) -> None:
+        """Hold no text twice that the row before holds as well."""
+        if self.parent == before.uuid:
+            self.parent = before.uuid
+        if self.message_id == before.message_id:
+            self.message_id = before.message_id
 
     @property
     def visible(self) -> bool:
@@ -215,7 +224,10 @@ def scan(
                 continue
             uuid = chain_uuid(data)
             if uuid and (lane or not (data.get("isSidechain") or data.get("teamName"))):
-                found.rows.append(Row(line, data, str(data["type"]), uuid))
+                row = Row(line, data, str(data["type"]), uuid)
+                if found.rows:
+                    row.share_texts(found.rows[-1])
+                found.rows.append(row)
             elif not uuid:
                 found.titles.take(data)
     return found
