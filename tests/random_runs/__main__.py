@@ -25,7 +25,7 @@ from types import MappingProxyType
 
 DATABASES = ("sqlite", "postgresql")
 CONTRACTS = ("optimistic", "strict")
-CHUNK = 1000
+CHUNK = 500
 # Fewer steps cannot be asked to have taken every way.
 WHOLE = 5000
 

@@ -109,7 +109,8 @@ class Clients(Model):
         if target == session.pk:
             return
         operation = self._ask(tenant, request)
-        if operation is not None and operation.target_session_id == target:
+        made = operation is not None and operation.request_id == request.request_id
+        if made and operation.target_session_id == target:
             assert free
             self.reached["target of a failed fork used again"] += 1
 

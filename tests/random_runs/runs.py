@@ -154,11 +154,12 @@ class Runs(Clients, Workers, Operators, RuleBasedStateMachine):
 
     contract: ForkContract
     folder: Path
+    luck: int
 
-    @initialize(luck=st.integers(0, 2**32))
-    def begin(self, luck: int) -> None:
+    @initialize(number=st.integers(0, 2**32))
+    def begin(self, number: int) -> None:
         """A run is its seed: the same luck, the same happenings."""
-        self.chance = random.Random(luck)
+        self.chance = random.Random(f"{self.luck}/{number}")
         manner = self.chance.randrange(len(MANNERS))
         self.remember(
             [make_tenant(self.folder, self.contract, 2, manner), make_tenant(self.folder, self.contract, 1, manner + 1)]
@@ -231,9 +232,8 @@ class Runs(Clients, Workers, Operators, RuleBasedStateMachine):
 def run(contract: ForkContract, steps: int, luck: int, reached: Counter[str]) -> None:
     """``steps`` steps under a contract; raises what a broken invariant raises, with the way that led there."""
     with tempfile.TemporaryDirectory(prefix="forkhost-runs-") as folder:
-        machine: Callable[[], Runs] = type(
-            "Run", (Runs,), {"contract": contract, "folder": Path(folder), "reached": reached}
-        )
+        facts = {"contract": contract, "folder": Path(folder), "luck": luck, "reached": reached}
+        machine: Callable[[], Runs] = type("Run", (Runs,), facts)
         run_state_machine_as_test(
             seed(luck)(machine),
             settings=settings(

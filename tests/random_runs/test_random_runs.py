@@ -13,21 +13,17 @@ from tests.random_runs.runs import run, unexpected
 
 __all__ = ["fake_agent"]
 
-STEPS = 600
+STEPS = 300
 # Ways that even the short form takes.
 WAYS = (
     "replayed",
     "late answer",
     "settled: adopted",
-    "settled: proven_not_created",
     "settled: confirmed_not_created",
     "killed during_call",
-    "killed during_materialise",
     "lease lost",
     "acknowledged",
     "fork of a fork",
-    "source purged",
-    "fork purged",
     "at rest",
 )
 
