@@ -14,6 +14,7 @@ from operations.choices import ErrorCode
 from operations.materialising import BOUND, BindingFailed
 from operations.models import Operation
 from operations.saga import transitions
+from operations.saga.moves import Lost
 from sessions import syncing
 from sessions.models import Session
 from sessions.providers.base import Json
@@ -28,6 +29,9 @@ def want(session: Session) -> None:
 
 def check(operation: Operation, lease: Lease, actor: str) -> None:
     """Look on the runner and give the row back. What stands in the way is shown on the child's page. Raises Lost."""
+    if operation.lease_token != lease.token:
+        # A worker that stood still since the fork was on its way: nobody asked it to look.
+        raise Lost(f"{operation.pk}: home check")
     try:
         proof, problem = _bind(operation), ""
     except BindingFailed as error:
