@@ -14,6 +14,7 @@ import contextlib
 import logging
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,8 @@ WHOLE = 5000
 
 def main() -> int:
     """The command line; the exit code."""
+    # Ends the with blocks, and so the database's server, when somebody ends us.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=10_000)
     parser.add_argument("--contract", choices=(*CONTRACTS, "both"), default="both")
