@@ -128,7 +128,7 @@ class SessionView(SessionApiView):
         operation_id="updateSession",
         tags=["sessions"],
         request=PatchSessionBody,
-        responses=answers({200: SessionSerializer}, 400, 403, 404, 409, 413, 415),
+        responses=answers({200: SessionDetailSerializer}, 400, 403, 404, 409, 413, 415),
     )
     def patch(self, request: Request, workspace_id: uuid.UUID, agent_session_id: uuid.UUID) -> Response:
         """Change title, pin, visibility, or whether it is shown apart from its source.
@@ -150,7 +150,7 @@ class SessionView(SessionApiView):
                 store.set_visibility(session.pk, body["visibility"])
             if "detached" in body:
                 store.detach(session.pk, body["detached"], actor=user.get_username())
-        return Response(projections.session_json(session_for(user, workspace_id, agent_session_id), user=user))
+        return Response(projections.session_detail_json(session_for(user, workspace_id, agent_session_id), user=user))
 
     @extend_schema(
         operation_id="deleteSession",
