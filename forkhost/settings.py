@@ -8,6 +8,7 @@
 ``FORKHOST_EMAIL_URL``      ``smtp+tls://user:password@host:587``; without it nobody is told by email
 ``FORKHOST_EMAIL_FROM``     whom mails come from
 ``FORKHOST_LEASE_SECONDS``  after how long without a sign of life a worker's forks are another's, default: 60
+``FORKHOST_STALL_SECONDS``  after how long PostgreSQL ends a transaction whose process stands still, default: 10; 0: never
 ``FORKHOST_PURGE_AFTER_DAYS``  after how long deleted sessions are removed for good, default: 0, never
 ``FORKHOST_DB_POOL``        psycopg's connection pool instead of one connection a thread
 ``FORKHOST_DEBUG``, ``FORKHOST_LOG_LEVEL``, ``FORKHOST_LOG_FORMAT`` (``json`` or ``console``)
@@ -42,6 +43,7 @@ try:
     _extra_hosts: list[str] = env.list("FORKHOST_ALLOWED_HOSTS", [])
     _pool = env.bool("FORKHOST_DB_POOL", False)
     _lease_seconds = env.float("FORKHOST_LEASE_SECONDS", 60.0)
+    FORKHOST_STALL_SECONDS = env.float("FORKHOST_STALL_SECONDS", 10.0)
     _purge_after_days = env.float("FORKHOST_PURGE_AFTER_DAYS", 0.0)
     _database_url = env.str("DATABASE_URL", None)
     _secret_key = env.str("FORKHOST_SECRET_KEY", None)

@@ -20,6 +20,8 @@ if os.environ.get("FORKHOST_TEST_PROCESS") != _process:
     os.environ["FORKHOST_DATA"] = _folder
     for _name in ("FORKHOST_PUBLIC_URL", "FORKHOST_ALLOWED_HOSTS", "FORKHOST_SECRET_KEY", "FORKHOST_DEBUG"):
         os.environ.pop(_name, None)
+    # A test that runs in one transaction may wait long in it.
+    os.environ.setdefault("FORKHOST_STALL_SECONDS", "0")
     # No test may read the agents of the person who runs it.
     for _name in ("CODEX_HOME", "CLAUDE_CONFIG_DIR"):
         _home = Path(_folder) / "agents" / _name.lower()

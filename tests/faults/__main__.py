@@ -94,10 +94,10 @@ def _one_database(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
         server = _use_database(options.database, folder, stack)
         from tests.faults import rows
         from tests.faults.deeds import prepare_process
-        from tests.faults.zygote import Zygote
+        from tests.faults.zygote import STALL, Zygote
 
         prepare_process()
-        environment = {"DATABASE_URL": os.environ["DATABASE_URL"]}
+        environment = {"DATABASE_URL": os.environ["DATABASE_URL"], **STALL}
         zygote = stack.enter_context(Zygote(environment, folder / "workers.log"))
         sys.stderr.write(f"{options.database}: {zygote.seconds_to_start:.1f} s to start, then a fork a worker\n")
         providers = [options.provider] if options.provider else PROVIDERS

@@ -15,7 +15,7 @@ from sessions.providers.claude.adapter import ClaudeAdapter
 from sessions.providers.codex.adapter import CodexAdapter
 from tests.agents.fake_provider import PROVIDER, FakeAdapter
 from tests.conftest import url_of
-from tests.faults.zygote import Zygote
+from tests.faults.zygote import STALL, Zygote
 
 SEED = 20260729
 
@@ -24,7 +24,7 @@ SEED = 20260729
 def zygote(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
     """Forks workers on the test's database."""
     url = url_of(connections["default"].settings_dict)
-    with Zygote({"DATABASE_URL": url}, tmp_path_factory.mktemp("faults") / "workers.log") as started:
+    with Zygote({"DATABASE_URL": url, **STALL}, tmp_path_factory.mktemp("faults") / "workers.log") as started:
         yield started
 
 

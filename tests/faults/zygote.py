@@ -27,6 +27,8 @@ PROJECT = Path(__file__).parents[2]
 READY_SECONDS = 60.0
 TICK_SECONDS = 0.02
 PR_SET_PDEATHSIG = 1
+# A worker that is stopped in the middle of a transaction must not outlast the patience of the tests.
+STALL = {"FORKHOST_STALL_SECONDS": "3"}
 
 
 @dataclass
