@@ -49,14 +49,14 @@ def test_a_stream_that_starts_over_goes_on_behind_what_is_known(desk: Desk, told
 
 
 def test_a_reader_that_died_between_two_cursors_doubles_nothing(desk: Desk, told: ToldAdapter, told_home: Home) -> None:
-    answers = [f"answer {number}" for number in range(450)]
-    one = Told("s", [*turn(1), *turn(2, *answers)], cursor_every=10_000, stops_after=430)
+    answers = [f"answer {number}" for number in range(1250)]
+    one = Told("s", [*turn(1), *turn(2, *answers)], cursor_every=10_000, stops_after=1230)
     sessions_of(told, told_home).append(one)
     desk.bring_in(told_home)
     session = only_session(told_home)
     assert session.sync.state == SyncState.FAILED
     assert session.sync.problem_code == "import_failed"
-    assert 0 < session.last_seq < 430
+    assert 0 < session.last_seq < 1230
     assert session.sync.cursor is None
     one.stops_after = None
     retry_now()
