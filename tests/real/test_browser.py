@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from forkhost.demo.codex_home import run_thread
-from tests.real.stack import Agents, Stack
+from tests.real.stack import Agents, Stack, eventually
 
 pytestmark = [pytest.mark.serial, pytest.mark.browser]
 
@@ -43,6 +43,8 @@ def title(agents: Agents, stack: Stack) -> str:
     name = "A slow import"
     thread = run_thread(agents.codex, agents.project, PROMPTS, name=name)
     stack.session_of(thread.id, turns=3)
+    path = stack.in_workspace("/agent-sessions")
+    eventually(lambda: stack.get(path, q="slow import")["items"], what="the session in the search index")
     return name
 
 
