@@ -1,21 +1,19 @@
-"""Sessions and what belongs to them, to look at."""
+"""Sessions and what belongs to them, to look at. Workspaces have a module of their own."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+import uuid
+from typing import TYPE_CHECKING, Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db import models
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.shortcuts import get_object_or_404, render
+from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from forkhost.kit.read_only import ReadOnlyAdmin, pretty
-from sessions import switches
-from sessions.admin_forms import ForkHomeForm, SwitchForm, WebhookForm
-from sessions.choices import ForkContract, MemberRole, Settlement
+from sessions import admin_bin, admin_workspaces
 from sessions.models import (
     Attachment,
     Blob,
@@ -39,6 +37,8 @@ from sessions.models import (
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser, User
 
+__all__ = ["admin_workspaces"]
+
 Rows = models.QuerySet[Any]
 
 
@@ -52,104 +52,6 @@ def _sessions(user: User | AnonymousUser) -> Rows:
 
 def _logs(user: User | AnonymousUser) -> Rows:
     return Segment.objects.filter(session__in=_sessions(user)).values("log")
-
-
-@admin.register(Workspace)
-class WorkspaceAdmin(ReadOnlyAdmin):
-    """Workspaces, with pages for their switches, the homes of their forks, and their webhook."""
-
-    list_display = ("name", "slug", "fork_contract", "forks_enabled", "settlement", "created_at")
-    exclude = ("webhook_secret",)
-    formfield_overrides = {models.URLField: {"assume_scheme": "https"}}
-    search_fields = ("name", "slug")
-    change_form_template = "admin/sessions/workspace_change.html"
-
-    def visible(self, rows: Rows, user: User | AnonymousUser) -> Rows:
-        return rows.filter(pk__in=_workspaces(user))
-
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view
-        return [
-            path("<uuid:workspace_id>/switch/", view(self.switch), name="agent_sessions_workspace_switch"),
-            path("<uuid:workspace_id>/fork-home/", view(self.fork_home), name="agent_sessions_workspace_fork_home"),
-            path("<uuid:workspace_id>/webhook/", view(self.webhook), name="agent_sessions_workspace_webhook"),
-            *super().get_urls(),
-        ]
-
-    def _operated(self, request: HttpRequest, workspace_id: Any) -> Workspace:
-        workspace: Workspace = get_object_or_404(self.get_queryset(request), pk=workspace_id)
-        user = cast("User", request.user)
-        if not Membership.objects.filter(workspace=workspace, user=user, role=MemberRole.OPERATOR).exists():
-            raise Http404
-        return workspace
-
-    def webhook(self, request: HttpRequest, workspace_id: Any) -> HttpResponse:
-        """Set or remove the webhook, with a reason. Its new secret is shown in the answer, once."""
-        workspace = self._operated(request, workspace_id)
-        form = WebhookForm(request.POST or None, initial={"url": workspace.webhook_url})
-        secret = ""
-        if request.method == "POST" and form.is_valid():
-            actor = f"user:{cast('User', request.user).get_username()}"
-            chosen = form.cleaned_data
-            secret = switches.set_webhook(workspace, chosen["url"], actor=actor, reason=chosen["reason"])
-            if not secret:
-                messages.success(request, "Nobody is told any more.")
-                return HttpResponseRedirect(reverse("admin:agent_sessions_workspace_change", args=[workspace.pk]))
-        context = {**self.admin_site.each_context(request), "title": f"Webhook of {workspace}", "form": form}
-        context |= {"workspace": workspace, "secret": secret}
-        response = render(request, "admin/sessions/workspace_webhook.html", context)
-        response["Cache-Control"] = "no-store"
-        return response
-
-    def fork_home(self, request: HttpRequest, workspace_id: Any) -> HttpResponse:
-        """Say where later forks of an agent's sessions are to live, with a reason."""
-        workspace = self._operated(request, workspace_id)
-        form = ForkHomeForm(workspace, request.POST or None)
-        if request.method == "POST" and form.is_valid():
-            chosen = form.cleaned_data
-            actor = f"user:{cast('User', request.user).get_username()}"
-            changed = switches.set_fork_home(
-                workspace, chosen["provider"], chosen["home"], actor=actor, reason=chosen["reason"]
-            )
-            _tell(request, changed)
-            return HttpResponseRedirect(reverse("admin:agent_sessions_workspace_change", args=[workspace.pk]))
-        named = ForkHome.objects.filter(workspace=workspace).select_related("home__runner").order_by("provider")
-        context = {**self.admin_site.each_context(request), "title": f"Homes of the forks of {workspace}"}
-        context |= {"workspace": workspace, "form": form, "named": named}
-        return render(request, "admin/sessions/workspace_fork_home.html", context)
-
-    def switch(self, request: HttpRequest, workspace_id: Any) -> HttpResponse:
-        """Turn a switch, with a reason."""
-        workspace = self._operated(request, workspace_id)
-        facts = {
-            "forks_enabled": workspace.forks_enabled,
-            "fork_contract": workspace.fork_contract,
-            "settlement": workspace.settlement,
-        }
-        form = SwitchForm(request.POST or None, initial=facts)
-        if request.method == "POST" and form.is_valid():
-            _turn(request, workspace, form.cleaned_data)
-            return HttpResponseRedirect(reverse("admin:agent_sessions_workspace_change", args=[workspace.pk]))
-        context = {**self.admin_site.each_context(request), "title": f"Switches of {workspace}", "form": form}
-        return render(request, "admin/sessions/workspace_switch.html", {**context, "workspace": workspace})
-
-
-def _turn(request: HttpRequest, workspace: Workspace, chosen: dict[str, Any]) -> None:
-    actor = f"user:{cast('User', request.user).get_username()}"
-    reason = chosen["reason"]
-    changed = switches.switch_forks(workspace, chosen["forks_enabled"], actor=actor, reason=reason)
-    contract = ForkContract(chosen["fork_contract"])
-    changed |= switches.switch_contract(workspace, contract, actor=actor, reason=reason)
-    settlement = Settlement(chosen["settlement"])
-    changed |= switches.switch_settlement(workspace, settlement, actor=actor, reason=reason)
-    _tell(request, changed)
-
-
-def _tell(request: HttpRequest, changed: bool) -> None:
-    if changed:
-        messages.success(request, "Changed, and recorded with its reason.")
-    else:
-        messages.warning(request, "It was so already; nothing was changed.")
 
 
 @admin.register(Membership)
@@ -222,17 +124,40 @@ class FamilyAdmin(ReadOnlyAdmin):
 
 @admin.register(Session)
 class SessionAdmin(ReadOnlyAdmin):
-    """Sessions; the conversation itself is on the session's own page."""
+    """Sessions, with pages to restore and to purge deleted ones; the conversation is on the session's own page."""
 
     list_display = ("shown_title", "provider", "kind", "turn_count", "activity", "workspace", "tombstoned_at")
     list_select_related = ("workspace",)
-    list_filter = ("provider", "kind", "activity", "visibility")
+    list_filter = (admin_bin.InTheBin, "provider", "kind", "activity", "visibility")
     search_fields = ("title", "preview", "provider_session_id", "=id")
     readonly_fields = ("page", "settings_json", "provider_facts_json", "runtime_context_json")
     exclude = ("settings", "provider_facts", "runtime_context", "binding_map")
+    change_form_template = "admin/sessions/session_change.html"
 
     def visible(self, rows: Rows, user: User | AnonymousUser) -> Rows:
         return rows.filter(pk__in=_sessions(user)).defer("binding_map")
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view
+        return [
+            path("<uuid:session_id>/restore/", view(self.restore), name="agent_sessions_session_restore"),
+            path("<uuid:session_id>/purge/", view(self.purge), name="agent_sessions_session_purge"),
+            *super().get_urls(),
+        ]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        offered = {"may_dispose": admin_bin.offered(self, request, object_id)}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **offered})
+
+    def restore(self, request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
+        """Take a session out of the bin, with a reason."""
+        return admin_bin.restore(self, request, session_id)
+
+    def purge(self, request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
+        """Remove a deleted session for good, with a reason, after what goes and what stays was shown."""
+        return admin_bin.purge(self, request, session_id)
 
     @admin.display(description="session", ordering="title")
     def shown_title(self, session: Session) -> str:

@@ -1,4 +1,4 @@
-"""The forms of the admin's pages about a workspace; each asks for the reason that is kept with the change."""
+"""The forms of the admin's pages about workspaces and sessions; each asks for the reason that is kept with the change."""
 
 from __future__ import annotations
 
@@ -9,6 +9,12 @@ from django.core.validators import URLValidator
 
 from sessions.choices import ForkContract, Settlement
 from sessions.models import Home, Workspace
+
+
+class ReasonForm(forms.Form):
+    """Nothing but the reason."""
+
+    reason = forms.CharField(max_length=500, help_text="Kept with the change.")
 
 
 class SwitchForm(forms.Form):

@@ -36,7 +36,12 @@ def may_purge(user: User, session: Session) -> bool:
     """Whether ``user`` may remove the session for good: who made it, and the operators of its workspace."""
     if session.created_by_id is not None and session.created_by_id == user.pk:
         return True
-    operators = Membership.objects.filter(workspace_id=session.workspace_id, role=MemberRole.OPERATOR)
+    return operates(user, session.workspace_id)
+
+
+def operates(user: User, workspace_id: uuid.UUID) -> bool:
+    """Whether ``user`` is an operator of the workspace."""
+    operators = Membership.objects.filter(workspace_id=workspace_id, role=MemberRole.OPERATOR)
     return operators.filter(user_id=user.pk).exists()
 
 

@@ -25,7 +25,7 @@ from sessions.store.facts import (
 from sessions.store.forking import fork, materialise
 from sessions.store.freezing import freeze
 from sessions.store.interactions import answer_interaction, ask_interaction, supersede_interaction
-from sessions.store.purging import purge, sweep
+from sessions.store.purging import Foreseen, foresee, purge, sweep
 from sessions.store.reserving import release_id, take_id
 from sessions.store.rewinding import rewind
 from sessions.store.snapshots import FrozenAttachment, FrozenInteraction, FrozenSegment, Snapshot
@@ -34,6 +34,7 @@ __all__ = [
     "Appended",
     "Appender",
     "Entry",
+    "Foreseen",
     "FrozenAttachment",
     "FrozenInteraction",
     "FrozenSegment",
@@ -48,6 +49,7 @@ __all__ = [
     "create",
     "detach",
     "fill_binding",
+    "foresee",
     "fork",
     "freeze",
     "materialise",

@@ -165,11 +165,11 @@ def tombstone(session_id: uuid.UUID, *, actor: str = "system") -> None:
 
 
 @transaction.atomic
-def restore(session_id: uuid.UUID, *, actor: str = "system") -> None:
+def restore(session_id: uuid.UUID, *, actor: str = "system", reason: str = "") -> None:
     """Show a hidden session and its lanes again. Raises SessionNotFound."""
     session = guards.lock(session_id)
     if _with_lanes(session_id).filter(tombstoned_at__isnull=False).update(tombstoned_at=None, version=F("version") + 1):
-        audit(session, AuditAction.RESTORE, actor)
+        audit(session, AuditAction.RESTORE, actor, reason)
 
 
 @transaction.atomic
@@ -185,14 +185,14 @@ def _with_lanes(session_id: uuid.UUID) -> Any:
     return Session.objects.filter(Q(pk=session_id) | Q(root_session_id=session_id))
 
 
-def audit(session: Session, action: AuditAction, actor: str, **detail: Any) -> None:
-    """Keep what somebody did to a session, in the transaction that does it."""
+def audit(session: Session, action: AuditAction, actor: str, reason: str = "", **detail: Any) -> None:
+    """Keep what somebody did to a session, in the transaction that does it; the reason where one was asked for."""
     SessionAudit.objects.create(
         workspace_id=session.workspace_id,
         session_id=session.pk,
         actor=payloads.clip(actor, 200),
         action=action,
-        detail=detail,
+        detail={**detail, "reason": reason} if reason else detail,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from django.db import transaction
 from django.db.models import Max, Q, QuerySet
@@ -18,7 +19,7 @@ from sessions.store.facts import audit
 
 
 @transaction.atomic(durable=True)
-def purge(session_id: uuid.UUID, *, actor: str = "system", deleted_only: bool = False) -> None:
+def purge(session_id: uuid.UUID, *, actor: str = "system", reason: str = "", deleted_only: bool = False) -> None:
     """Remove the session, its sub-agents' lanes, and what of their history no other session and no fork needs.
 
     Forks outlive it, byte for byte; lineage, operations and the audit keep its id, which is never used again.
@@ -33,8 +34,49 @@ def purge(session_id: uuid.UUID, *, actor: str = "system", deleted_only: bool = 
     for doomed in [*(guards.lock(lane, key=True) for lane in list(lanes)), session]:
         # The provider's transcript stays where it is; by these two the importer knows not to list it again.
         origin = {"homeId": str(doomed.home_id or ""), "providerSessionId": doomed.provider_session_id or ""}
-        audit(doomed, AuditAction.PURGE, actor, title=doomed.title, provider=doomed.provider, **origin)
+        audit(doomed, AuditAction.PURGE, actor, reason, title=doomed.title, provider=doomed.provider, **origin)
         _purge_one(doomed)
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What a purge of a session would do, lanes included: how much goes for good, and how much others still need.
+
+    ``held``: a fork under way needs the session, so that a purge would be refused now.
+    """
+
+    lanes: int
+    records: int
+    records_kept: int
+    turns: int
+    turns_kept: int
+    held: bool
+
+
+def foresee(session_id: uuid.UUID) -> Foreseen:
+    """What :func:`purge` would do now; writes nothing. Its answer may be outdated a moment later."""
+    doomed = list(Session.objects.filter(Q(pk=session_id) | Q(root_session_id=session_id)))
+    shown = Segment.objects.filter(session__in=doomed).annotate(end=Coalesce("last_seq", "session__last_seq"))
+    segments = list(shown.values_list("log_id", "first_seq", "end"))
+    logs = {log_id for log_id, _, _ in segments}
+    needed = _needed(logs, Segment.objects.exclude(session__in=doomed))
+    records = records_kept = turns = turns_kept = 0
+    for log_id, first, end in segments:
+        # A segment begins where its log does, so what others need of it is a prefix, too.
+        kept = min(end, needed.get(log_id, 0))
+        records += end - first + 1
+        records_kept += max(0, kept - first + 1)
+        begun = Turn.objects.filter(log_id=log_id)
+        turns += begun.filter(first_seq__lte=end).count()
+        turns_kept += begun.filter(first_seq__lte=kept).count()
+    return Foreseen(
+        lanes=len(doomed) - 1,
+        records=records - records_kept,
+        records_kept=records_kept,
+        turns=turns - turns_kept,
+        turns_kept=turns_kept,
+        held=any(each.write_fence is not None or retention.needs(each.pk, logs).session for each in doomed),
+    )
 
 
 def _purge_one(session: Session) -> None:
@@ -66,17 +108,10 @@ def _lock_logs(logs: QuerySet[EventLog]) -> list[int]:
 
 def _drop_hidden(log_ids: list[int]) -> None:
     """Cut each log behind the last seq that a session or an unfinished fork shows of it; empty logs go altogether."""
-    # Segments before operations: what a fork needs moves from its operation to its segments, never back.
-    shown = dict(
-        Segment.objects.filter(log_id__in=log_ids)
-        .values_list("log_id")
-        .annotate(through=Max(Coalesce("last_seq", "session__last_seq")))
-    )
-    for log_id, seq in retention.needs(None, log_ids).through.items():
-        shown[log_id] = max(seq, shown.get(log_id, 0))
+    needed = _needed(log_ids, Segment.objects.all())
     files: set[str] = set()
     for log_id in log_ids:
-        through = shown.get(log_id, 0)
+        through = needed.get(log_id, 0)
         hidden = Attachment.objects.filter(log_id=log_id, seq__gt=through)
         files.update(hidden.values_list("blob_id", flat=True))
         hidden.delete()
@@ -88,3 +123,13 @@ def _drop_hidden(log_ids: list[int]) -> None:
             EventLog.objects.filter(pk=log_id).delete()
     if files:
         transaction.on_commit(lambda: attachments.remove_unreferenced(files))
+
+
+def _needed(log_ids: Collection[int], segments: QuerySet[Segment]) -> dict[int, int]:
+    """The last seq of each log that one of ``segments`` or an unfinished fork shows; absent: none of it."""
+    # Segments before operations: what a fork needs moves from its operation to its segments, never back.
+    shown = segments.filter(log_id__in=log_ids).values_list("log_id")
+    needed = dict(shown.annotate(through=Max(Coalesce("last_seq", "session__last_seq"))))
+    for log_id, seq in retention.needs(None, log_ids).through.items():
+        needed[log_id] = max(seq, needed.get(log_id, 0))
+    return needed
