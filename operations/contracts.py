@@ -6,6 +6,7 @@ An operation carries the contract it was prepared under; switching a workspace a
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import ClassVar, Protocol
 
 from django.db.models import Q
@@ -23,6 +24,9 @@ from sessions.store import Snapshot
 
 # How long a fork under the strict contract may hold its source while nobody sends it.
 STRICT_DISPATCH_SECONDS = 15 * 60.0
+
+
+Incarnation = Callable[[], uuid.UUID | None]
 
 
 class Policy(Protocol):
@@ -54,8 +58,8 @@ class Policy(Protocol):
     def unproven(self, request: ForkRequest, accepted: ForkAccepted) -> str:
         """What an adapter's acceptance leaves open, as a sentence; "" when it proves all that the contract wants."""
 
-    def lapse(self, operation: Operation, incarnation: uuid.UUID | None) -> tuple[ErrorCode, str] | None:
-        """Why a prepared operation must not be sent any more; ``incarnation`` is its runner's now."""
+    def lapse(self, operation: Operation, incarnation: Incarnation) -> tuple[ErrorCode, str] | None:
+        """Why a prepared operation must not be sent any more; ``incarnation`` tells its runner's now, where asked."""
 
 
 class Optimistic:
@@ -84,7 +88,7 @@ class Optimistic:
     def unproven(self, request: ForkRequest, accepted: ForkAccepted) -> str:
         return _chosen_turn_unproven(request, accepted)
 
-    def lapse(self, operation: Operation, incarnation: uuid.UUID | None) -> tuple[ErrorCode, str] | None:
+    def lapse(self, operation: Operation, incarnation: Incarnation) -> tuple[ErrorCode, str] | None:
         return None
 
 
@@ -138,8 +142,8 @@ class Strict:
             return "The child's turns are not the source's, in their order, up to the chosen one."
         return ""
 
-    def lapse(self, operation: Operation, incarnation: uuid.UUID | None) -> tuple[ErrorCode, str] | None:
-        if operation.runner_incarnation != incarnation:
+    def lapse(self, operation: Operation, incarnation: Incarnation) -> tuple[ErrorCode, str] | None:
+        if operation.runner_incarnation != incarnation():
             return ErrorCode.RUNNER_REPLACED, "The runner was started anew before the fork was sent; nothing was sent."
         if operation.dispatch_by is not None and operation.dispatch_by <= clock.now():
             return ErrorCode.DISPATCH_OVERDUE, "The runner did not come to send the fork in time; nothing was sent."

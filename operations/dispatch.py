@@ -127,8 +127,7 @@ def _send(operation: Operation, lease: Lease, actor: str) -> None:
 
 def _ready(operation: Operation, rules: Policy) -> tuple[Adapter, ForkRequest]:
     """Everything checked once more on the machine that will make the call. Raises :class:`_Stop`."""
-    runners = Runner.objects.filter(pk=operation.runner_id) if operation.runner_id else Runner.objects.none()
-    lapse = rules.lapse(operation, runners.values_list("incarnation", flat=True).first())
+    lapse = rules.lapse(operation, lambda: _incarnation(operation.runner_id))
     if lapse is not None:
         raise _Stop(*lapse)
     if attachments.missing(Snapshot.from_json(operation.snapshot)):
@@ -151,6 +150,13 @@ def _ready(operation: Operation, rules: Policy) -> tuple[Adapter, ForkRequest]:
         log.exception("adapter_failed_before_dispatch")
         raise _Stop(ErrorCode.ADAPTER_FAILED, f"The adapter failed before it sent anything: {error}") from error
     return adapter, request
+
+
+def _incarnation(runner_id: uuid.UUID | None) -> uuid.UUID | None:
+    """The runner's, as it is now."""
+    if runner_id is None:
+        return None
+    return Runner.objects.filter(pk=runner_id).values_list("incarnation", flat=True).first()
 
 
 def _proof(request: ForkRequest) -> Json:
@@ -221,8 +227,7 @@ def _call(
         evidence.leave_late_answer(operation, token, outcome, actor)
         raise
     if made:
-        operation.refresh_from_db(fields=("status", "accepted_at", *handover.ACCEPTED_COLUMNS))
-        materialising.finish(operation, lease, actor)
+        materialising.finish(operation, lease, actor, sent=(adapter, request))
 
 
 class _Watch:

@@ -228,11 +228,8 @@ def accepted_from_json(stored: Json) -> ForkAccepted:
     )
 
 
-ACCEPTED_COLUMNS = ("child_provider_session_id", "target_mapping", "bindings_kept", "receipt", "warnings")
-
-
 def accepted_columns(accepted: ForkAccepted) -> dict[str, Any]:
-    """An acceptance as the operation's columns (``ACCEPTED_COLUMNS``)."""
+    """An acceptance as the operation's columns."""
     stored = accepted_to_json(accepted)
     return {
         "child_provider_session_id": stored["child"],
@@ -280,14 +277,13 @@ def child_is_taken(operation: Operation, child_id: str) -> bool:
     if not child_id or child_id == operation.source_provider_session_id:
         return True
     homes = [home_id for home_id in (operation.home_id, operation.target_home_id) if home_id is not None]
-    if Session.objects.filter(home_id__in=homes, provider_session_id=child_id).exists():
-        return True
-    return (
+    sessions = Session.objects.filter(home_id__in=homes, provider_session_id=child_id)
+    others = (
         Operation.objects.filter(home_id=operation.home_id, child_provider_session_id=child_id)
         .exclude(pk=operation.pk)
         .exclude(status__in=_OWNS_NO_CHILD)
-        .exists()
     )
+    return sessions.values_list("pk").union(others.values_list("pk"), all=True).exists()
 
 
 def process_to_json(process: ProcessIdentity) -> Json:

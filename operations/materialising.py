@@ -20,7 +20,7 @@ from operations.schedule import LOCAL_WORK_PATIENCE, local_work_again_in
 from sessions import lineage, runners, store, syncing
 from sessions.api.projections import session_json
 from sessions.errors import StoreError
-from sessions.models import Family, Home, Session
+from sessions.models import Family, Home, Lineage, Session
 from sessions.providers.base import Adapter, Attestation, ForkAccepted, ForkRequest, Json, ProviderError
 from sessions.providers.crashpoints import CrashPoint, crash_point
 from sessions.store import Snapshot
@@ -49,13 +49,14 @@ def bound(operation: Operation, adapter: Adapter, request: ForkRequest, accepted
     return dataclasses.replace(accepted, receipt={**accepted.receipt, BOUND: proof})
 
 
-def finish(operation: Operation, lease: Lease, actor: str) -> None:
+def finish(operation: Operation, lease: Lease, actor: str, *, sent: tuple[Adapter, ForkRequest] | None = None) -> None:
     """provider_accepted -> committed. What goes wrong is tried again later, and never makes the fork unknown.
 
-    Raises :class:`Lost` when this worker does not own the operation any more.
+    ``sent`` is what the worker that made the call has at hand still. Raises :class:`Lost` when this worker does not own
+    the operation any more.
     """
     try:
-        receipt = _receipt(operation)
+        receipt = _receipt(operation, sent)
         commit(operation, lease, receipt, actor)
     except (BindingFailed, StoreError, ProviderError) as error:
         code = ErrorCode.BINDING_FAILED if isinstance(error, BindingFailed) else getattr(error, "code", "")
@@ -72,18 +73,15 @@ def commit(operation: Operation, lease: Lease, receipt: Json, actor: str) -> Non
     """The child, its lineage and the committed operation in one transaction. Raises Lost, StoreError."""
     with transaction.atomic():
         at_unix_ms = clock.now_ms()
-        child = _child(operation, receipt, at_unix_ms)
+        child, line = _child(operation, receipt, at_unix_ms)
         crash_point(CrashPoint.DURING_MATERIALISE)
-        transitions.commit(
-            operation,
-            lease,
-            {"result_session": session_json(child), "target_seq": operation.resolved_seq, "receipt": receipt},
-            actor,
-        )
+        shown = session_json(child, lineage=line)
+        values = {"result_session": shown, "target_seq": operation.resolved_seq, "receipt": receipt}
+        transitions.commit(operation, lease, values, actor)
     crash_point(CrashPoint.AFTER_COMMIT)
 
 
-def _child(operation: Operation, receipt: Json, at_unix_ms: int) -> Session:
+def _child(operation: Operation, receipt: Json, at_unix_ms: int) -> tuple[Session, Lineage]:
     snapshot = Snapshot.from_json(operation.snapshot)
     child = store.materialise(
         snapshot,
@@ -102,7 +100,7 @@ def _child(operation: Operation, receipt: Json, at_unix_ms: int) -> Session:
         # Once, with what the child's projection asks for as well.
         child.home = Home.objects.select_related("runner").get(pk=child.home_id)
     syncing.place_child(child, _child_path(receipt))
-    lineage.record(
+    line = lineage.record(
         child_session_id=child.pk,
         workspace_id=operation.workspace_id,
         source_session_id=operation.source_session_id,
@@ -113,7 +111,7 @@ def _child(operation: Operation, receipt: Json, at_unix_ms: int) -> Session:
         operation_id=operation.pk,
         forked_at_unix_ms=at_unix_ms,
     )
-    return child
+    return child, line
 
 
 def _child_path(receipt: Json) -> str:
@@ -124,22 +122,26 @@ def _child_path(receipt: Json) -> str:
 
 def _family(operation: Operation) -> uuid.UUID:
     """The family the source is in now: families may have been joined since the fork was prepared."""
-    source = Session.objects.filter(pk=operation.source_session_id).only("family_id").first()
-    if source is not None:
-        found: uuid.UUID = source.family_id
+    found: uuid.UUID | None = (
+        Session.objects.filter(pk=operation.source_session_id).values_list("family_id", flat=True).first()
+    )
+    if found is not None:
         return found
     if operation.family_id is not None and Family.objects.filter(pk=operation.family_id).exists():
         return operation.family_id
     return Family.objects.create(title=operation.title).pk
 
 
-def _receipt(operation: Operation) -> Json:
+def _receipt(operation: Operation, sent: tuple[Adapter, ForkRequest] | None) -> Json:
     receipt: dict[str, Any] = operation.receipt or {}
     # A child that evidence found was accepted without being bound, whatever the contract.
-    if BOUND in receipt:
+    if BOUND in receipt or operation.binding_mode != BindingMode.HOST_COPY:
         return receipt
-    adapter = handover.adapter_of(operation)
-    request = handover.fork_request(operation, attestation_of(operation, adapter), require_prefix=False)
+    if sent is not None:
+        adapter, request = sent
+    else:
+        adapter = handover.adapter_of(operation)
+        request = handover.fork_request(operation, attestation_of(operation, adapter), require_prefix=False)
     accepted = bound(operation, adapter, request, handover.accepted_of(operation))
     return accepted.receipt
 

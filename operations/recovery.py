@@ -6,6 +6,7 @@ that is away cannot report the death of its own worker.
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ def _lapse() -> int:
     incarnations: dict[uuid.UUID | None, uuid.UUID | None] = dict(Runner.objects.values_list("pk", "incarnation"))
     rows = _queued(OperationStatus.PREPARED).filter(lease_token__isnull=True, dispatch_by__isnull=False)
     for row in _pages(rows):
-        lapse = policy(row.contract).lapse(row, incarnations.get(row.runner_id))
+        lapse = policy(row.contract).lapse(row, functools.partial(incarnations.get, row.runner_id))
         if lapse is None:
             continue
         try:

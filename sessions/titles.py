@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import uuid
 
-from django.db import transaction
 from django.db.models import F
 
+from forkhost.kit.returning import update_returning
 from sessions.choices import SessionKind
 from sessions.models import Family, Session
 
@@ -28,10 +28,12 @@ def fork_title(family: Family | uuid.UUID) -> str:
 
 
 def _take(family_id: uuid.UUID) -> tuple[int, str]:
-    with transaction.atomic(savepoint=False):
-        Family.objects.filter(pk=family_id).update(next_number=F("next_number") + 1)
-        number, title = Family.objects.values_list("next_number", "title").get(pk=family_id)
-    return number - 1, title
+    rows = Family.objects.filter(pk=family_id)
+    taken = update_returning(rows, ("next_number", "title"), next_number=F("next_number") + 1)
+    if taken is None:
+        raise Family.DoesNotExist(f"There is no family {family_id}.")
+    number, title = taken
+    return int(number) - 1, str(title)
 
 
 def name_family(session: Session, title: str) -> None:

@@ -10,6 +10,7 @@ import structlog
 from django.db.models import F
 
 from forkhost.kit import clock, wakeups
+from forkhost.kit.returning import update_returning
 from operations.choices import MOVES, Act, OperationStatus
 from operations.models import Operation, OperationAudit
 from operations.saga import notices
@@ -57,19 +58,27 @@ def act(
         guard["status"] = before
         changes["status"] = after
     asks = changes.get("needs_person") is True and not _needs_person(operation_id)
-    changed = Operation.objects.filter(pk=operation_id, **guard).update(version=F("version") + 1, **changes)
-    if not changed:
-        raise Lost(f"{operation_id}: {why.value}")
+    rows = Operation.objects.filter(pk=operation_id, **guard)
     # The row is this transaction's until it ends, so the number cannot be taken by another.
-    version = Operation.objects.values_list("version", flat=True).get(pk=operation_id)
+    changed = update_returning(rows, ("version",), version=F("version") + 1, **changes)
+    if changed is None:
+        raise Lost(f"{operation_id}: {why.value}")
+    version = int(changed[0])
     write_audit(operation_id, version, before, after, why=why, actor=actor, detail=detail)
+    settled = before == OperationStatus.UNKNOWN
     if asks:
         notices.tell_person_needed(operation_id, version, why)
-    if before == OperationStatus.UNKNOWN:
+    if settled:
         notices.tell_settled(operation_id, version, why)
-    if move is not None:
+    if asks or settled or _is_up_for_claim(guard, changes):
         wakeups.notify(WAKE_UP, str(operation_id))
     log.info("operation_act", operation_id=str(operation_id), act=why.value, before=before, after=after, actor=actor)
+
+
+def _is_up_for_claim(guard: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
+    """Whether a worker may find new work: the row is due, and not the one worker's who holds it and goes on with it."""
+    goes_on = "lease_token" in guard and "lease_token" not in changes
+    return changes.get("next_run_at") is not None and not goes_on
 
 
 def _needs_person(operation_id: uuid.UUID) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import uuid
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
 from forkhost.kit import clock, wakeups
 from operations import destinations, eligibility, handover
@@ -76,7 +77,7 @@ def _replay(wanted: Wanted) -> Prepared | None:
 
 
 def _prepare_locked(wanted: Wanted, workspace: Workspace) -> Prepared:
-    source = _lock_source(wanted)
+    source, at = _lock_source(wanted)
     answer = _replay(wanted)
     if answer is not None:
         return answer
@@ -95,24 +96,28 @@ def _prepare_locked(wanted: Wanted, workspace: Workspace) -> Prepared:
     rules.check_source(source, resolved)
     operation_id = uuid.uuid4()
     _reserve_target(wanted.target_session_id, operation_id)
-    return Prepared(_freeze(operation_id, wanted, source, resolved, destination, rules), replayed=False)
+    return Prepared(_freeze(operation_id, wanted, source, resolved, destination, rules, at), replayed=False)
 
 
-def _lock_source(wanted: Wanted) -> Session:
-    """The source with its row locked, so that nothing it is judged by changes until the transaction ends."""
-    # Locked by itself: a locking join loses the row when a rewind that was waited for gave it another log.
-    Session.objects.select_for_update(no_key=True).filter(
-        pk=wanted.source_session_id, workspace_id=wanted.workspace_id
-    ).values_list("pk", flat=True).first()
-    source: Session | None = (
-        Session.objects.visible_to(wanted.user)
-        .select_related("home__runner", "sync", "family", "log")
-        .filter(pk=wanted.source_session_id, workspace_id=wanted.workspace_id)
+def _lock_source(wanted: Wanted) -> tuple[Session, dt.datetime]:
+    """The source with its row locked, so that nothing it is judged by changes until the transaction ends; and the time.
+
+    The time is the database's.
+    """
+    rows = Session.objects.filter(pk=wanted.source_session_id, workspace_id=wanted.workspace_id)
+    # On SQLite the transaction holds the one write lock.
+    if connection.features.has_select_for_update:
+        # Locked by itself: a locking join loses the row when a rewind that was waited for gave it another log.
+        rows.select_for_update(no_key=True).values_list("pk", flat=True).first()
+    source = (
+        rows.visible_to(wanted.user)
+        .select_related("home__runner", "sync")
+        .annotate(read_at=clock.database_now())
         .first()
     )
     if source is None:
         raise Refused("session_not_found", 404, "There is no such session, or it is not yours to see.")
-    return source
+    return source, source.read_at
 
 
 def _resolve(source: Session, wanted: Wanted) -> ResolvedPoint | PointRefused:
@@ -165,6 +170,7 @@ def _freeze(
     resolved: ResolvedPoint,
     destination: Home | None,
     rules: Policy,
+    at: dt.datetime,
 ) -> Operation:
     # The row was locked in this transaction already, and read after that.
     snapshot = freezing.take(source, freezing.checked_boundary(source, resolved.seq))
@@ -184,21 +190,19 @@ def _freeze(
         resolved_seq=resolved.seq,
         title=wanted.title or titles.fork_title(source.family_id),
         family_id=source.family_id,
-        prepared_at=clock.database_now(),
-        next_run_at=clock.database_now(),
+        prepared_at=at,
+        next_run_at=at,
         version=1,
         **_snapshot_columns(snapshot),
         **_turn_columns(resolved),
         **handover.runtime_columns(source, resolved, destination),
     )
     if rules.dispatch_seconds is not None:
-        operation.dispatch_by = clock.database_now(rules.dispatch_seconds)
+        operation.dispatch_by = at + dt.timedelta(seconds=rules.dispatch_seconds)
     if resolved.turn is not None:
         operation.target_turn_id = identities.inherited_turn_id(operation.pk, resolved.turn.origin_id)
     rules.hold_source(source.pk, operation.pk)
     _insert(operation, wanted)
-    # The times are the database's.
-    operation.refresh_from_db(fields=("prepared_at", "next_run_at", "dispatch_by"))
     return operation
 
 

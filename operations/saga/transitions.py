@@ -76,7 +76,7 @@ def _note(operation_id: uuid.UUID, lease: Lease, dispatch_token: uuid.UUID, **va
 
 
 def accept(operation: Operation, lease: Lease, dispatch_token: uuid.UUID, accepted: ForkAccepted, actor: str) -> None:
-    """dispatching -> provider_accepted; the lease goes on. Raises Lost, :class:`ChildTaken`."""
+    """dispatching -> provider_accepted; the lease goes on, and ``operation`` says so. Raises Lost, :class:`ChildTaken`."""
     _accept(
         operation,
         {"lease_token": lease.token, "dispatch_token": dispatch_token},
@@ -86,6 +86,11 @@ def accept(operation: Operation, lease: Lease, dispatch_token: uuid.UUID, accept
         actor=actor,
         before=S.DISPATCHING,
     )
+    operation.status = S.PROVIDER_ACCEPTED
+    for name, value in handover.accepted_columns(accepted).items():
+        setattr(operation, name, value)
+    # The database's own time: read when somebody asks for it.
+    del operation.accepted_at
     crash_point(CrashPoint.AFTER_ACCEPT)
 
 

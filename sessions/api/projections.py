@@ -38,15 +38,21 @@ def with_relations(sessions: SessionQuerySet) -> SessionQuerySet:
 # Sessions
 
 
-def session_json(session: Session, *, user: User | None = None) -> Json:
-    """One session. ``user`` None is the record's own view; a reader is not told ids of parents they may not see."""
-    return sessions_page([session], user=user)[0]
+def session_json(session: Session, *, user: User | None = None, lineage: Lineage | None = None) -> Json:
+    """One session. ``user`` None is the record's own view; a reader is not told ids of parents they may not see.
+
+    ``lineage`` is the session's, where the caller has it.
+    """
+    return sessions_page([session], user=user, lineages=None if lineage is None else {session.pk: lineage})[0]
 
 
-def sessions_page(sessions: Sequence[Session], *, user: User | None = None) -> list[Json]:
-    """Sessions in the order given; at most two queries whatever their number."""
-    forked = [session.pk for session in sessions if session.fork_operation_id is not None]
-    lineages = Lineage.objects.in_bulk(forked) if forked else {}
+def sessions_page(
+    sessions: Sequence[Session], *, user: User | None = None, lineages: Mapping[uuid.UUID, Lineage] | None = None
+) -> list[Json]:
+    """Sessions in the order given; at most two queries whatever their number. ``lineages`` saves one of them."""
+    if lineages is None:
+        forked = [session.pk for session in sessions if session.fork_operation_id is not None]
+        lineages = Lineage.objects.in_bulk(forked) if forked else {}
     parents = {session.observed_parent_id for session in sessions if session.observed_parent_id is not None}
     if user is not None and parents:
         parents = set(Session.objects.visible_to(user).filter(pk__in=parents).values_list("pk", flat=True))

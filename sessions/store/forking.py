@@ -49,7 +49,9 @@ def materialise(
     at_unix_ms: int | None = None,
     provider_facts: dict[str, Any] | None = None,
 ) -> Session:
-    """Make the child inside the caller's transaction, from the snapshot alone; the live source is never read.
+    """Make the child from the snapshot alone, inside the caller's transaction, which has to end when this raises.
+
+    The live source is never read.
 
     ``binding_map`` maps inherited turn ordinals to their own binding in the child (TurnBinding or
     ``[provider_turn_id, data]``); with ``binding_kept`` the other turns keep the source's, without it they stay
@@ -89,7 +91,7 @@ def materialise(
         **{name: facts[name] for name in INHERITED},
     )
     try:
-        with transaction.atomic():
+        with transaction.atomic(savepoint=False):
             child.save(force_insert=True)
     except IntegrityError as error:
         raise SessionAlreadyExists(

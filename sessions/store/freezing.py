@@ -84,7 +84,8 @@ def _turns_through(parts: Sequence[Part], boundary: int) -> tuple[int, str]:
     if boundary == 0:
         return 0, ""
     part = part_at(parts, boundary)
-    event = Event.objects.filter(log_id=part.log_id, seq=boundary).first() if part else None
+    rows = Event.objects.values_list("turn_no", "kind", "digest", named=True)
+    event = rows.filter(log_id=part.log_id, seq=boundary).first() if part else None
     if part is None or event is None:
         raise InvalidForkBoundary(f"The session has no event {boundary}.")
     if event.turn_no is None:

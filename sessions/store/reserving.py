@@ -7,17 +7,17 @@ import uuid
 from django.db import IntegrityError, transaction
 
 from sessions.errors import SessionAlreadyExists
-from sessions.models import Session, TakenId
+from sessions.models import TakenId
 
 
 def take_id(session_id: uuid.UUID, operation_id: uuid.UUID | None = None) -> None:
     """Take an id for a session that is being made, or reserve it for the fork ``operation_id``.
 
-    Part of the caller's transaction. Raises :class:`SessionAlreadyExists` when the id is, was, or is going to be
-    another session's.
+    Part of the caller's transaction, which has to end when this raises. Raises :class:`SessionAlreadyExists` when the
+    id is, was, or is going to be another session's.
     """
     try:
-        with transaction.atomic():
+        with transaction.atomic(savepoint=False):
             TakenId.objects.create(session_id=session_id, operation_id=operation_id)
     except IntegrityError as error:
         raise SessionAlreadyExists(f"The id {session_id} is taken.") from error
@@ -27,8 +27,6 @@ def hold_id(session_id: uuid.UUID, operation_id: uuid.UUID) -> None:
     """Take the id for the fork ``operation_id``, unless the fork reserved it before. Raises SessionAlreadyExists."""
     if not TakenId.objects.filter(session_id=session_id, operation_id=operation_id).exists():
         take_id(session_id, operation_id)
-    elif Session.objects.filter(pk=session_id).exists():
-        raise SessionAlreadyExists(f"The session {session_id} exists already.")
 
 
 def release_id(session_id: uuid.UUID, operation_id: uuid.UUID) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from sessions import history, identities, store
@@ -225,7 +225,7 @@ def test_one_provider_session_never_becomes_two_sessions(workspace: Workspace) -
     snapshot = store.freeze(source.pk)
     make = {"title": "x", "provider_session_id": "child-1"}
     store.materialise(snapshot, uuid.uuid4(), operation_id=uuid.uuid4(), **make)
-    with pytest.raises(SessionAlreadyExists):
+    with pytest.raises(SessionAlreadyExists), transaction.atomic():
         store.materialise(snapshot, uuid.uuid4(), operation_id=uuid.uuid4(), **make)
     with pytest.raises(SessionAlreadyExists):
         imported(workspace, provider_session_id="child-1")
