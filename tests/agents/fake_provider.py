@@ -14,17 +14,16 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 from forkhost.kit import processes
+from sessions.providers.agentless import AgentlessAdapter
 from sessions.providers.base import (
     Attestation,
     BindingMode,
     Candidate,
     ChildSearch,
-    DiscoveredSession,
     ForkAccepted,
     ForkReporter,
     ForkRequest,
@@ -35,7 +34,6 @@ from sessions.providers.base import (
     NotStarted,
     PointSupport,
     ProcessIdentity,
-    ReadItem,
     Rejected,
     SessionFacts,
     SessionRef,
@@ -133,14 +131,11 @@ def _wait(path: Path, timeout: float) -> None:
         time.sleep(0.005)
 
 
-class FakeAdapter:
-    """The agent's side, as forkhost sees it."""
+class FakeAdapter(AgentlessAdapter):
+    """The agent's side, as forkhost sees it. It has children and no transcripts to read."""
 
     provider: ClassVar[str] = PROVIDER
     label: ClassVar[str] = "Fake"
-
-    def default_home(self, environ: Mapping[str, str]) -> HomeRef | None:
-        return None
 
     def attest(self, home: HomeRef) -> Attestation:
         config = FakeProvider(home.path).config
@@ -157,14 +152,8 @@ class FakeAdapter:
             detail="" if config["points"] != "unsupported" else "This version cannot fork.",
         )
 
-    def discover(self, home: HomeRef, known: Mapping[str, str]) -> Iterator[DiscoveredSession]:
-        return iter(())
-
     def present(self, home: HomeRef) -> set[str]:
         return {child["id"] for child in FakeProvider(home.path).children}
-
-    def read(self, ref: SessionRef, since: Json | None, after: TurnBinding | None) -> Iterator[ReadItem]:
-        return iter(())
 
     def can_fork(self, attestation: Attestation | None, facts: SessionFacts, binding: TurnBinding | None) -> str:
         if attestation is None or attestation.points is PointSupport.UNSUPPORTED:
