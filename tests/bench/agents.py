@@ -1,131 +1,127 @@
-"""The real agents' own forks beside forkhost's of the same session: what the durable operation adds."""
+"""The agents' own forks and forkhost's, side by side: the same turns with the same texts, one fork each in turn."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from statistics import fmean
 
-from forkhost.demo import claude_home, codex_home
-from forkhost.demo.mock_responses import MockResponses
-from sessions import runners
-from sessions.discovery import Scanner
-from sessions.importing import import_claimed
-from sessions.models import Home, Session
-from sessions.providers import registry
-from sessions.providers.base import ForkAccepted, ForkReporter, ForkRequest
-from sessions.providers.codex.app_server import AppServer, clean_environment
-from sessions.providers.codex.executable import find_executable
-from sessions.syncing import claim_next
-from tests.bench import transcripts, world
-from tests.bench.report import Report
-from tests.bench.sizes import MB, Sizes
+from tests.bench import contenders, opencode, world
+from tests.bench.contenders import Agent, Contender
+from tests.bench.report import Report, median, ms, p95
+from tests.bench.sizes import Sizes
 
-MOST_SHARE_SECONDS = 0.025
-CODEX_SECONDS = 60.0
-
-
-@dataclass
-class Timed:
-    """Stands in front of an adapter's fork and keeps how long its last call took."""
-
-    fork: Callable[[ForkRequest, ForkReporter], ForkAccepted]
-    seconds: float = 0.0
-
-    def __call__(self, request: ForkRequest, reporter: ForkReporter) -> ForkAccepted:
-        begun = time.perf_counter()
-        try:
-            return self.fork(request, reporter)
-        finally:
-            self.seconds = time.perf_counter() - begun
+Medians = dict[str, float]
 
 
 def run(sizes: Sizes, vendor: str) -> Report:
-    """Claude Code's SDK and Codex's app-server, each in turns with forkhost."""
+    """Fork histories of each length with every agent that runs here, interleaved."""
     report = Report("agents", f"The agents' own forks beside forkhost's, {vendor}")
     place = world.make_world()
     folder = Path(os.environ["FORKHOST_BENCH"])
-    _claude(report, sizes, place, folder)
-    _codex(report, sizes, place, folder)
-    report.notes.append(
-        "forkhost's call does what the agent's own does, in a process of its own, and proves the child afterwards. "
-        "opencode is left out: there is no adapter for it."
-    )
+    lengths = sizes.agent_turns
+    missing: list[str] = []
+    with ExitStack() as stack:
+        makers: dict[str, Callable[[], list[Agent]]] = {
+            "Claude": lambda: contenders.claude(place, folder, lengths),
+            "Codex": lambda: contenders.codex(place, folder, lengths, stack),
+            "opencode": lambda: contenders.open_code(folder, lengths, stack),
+        }
+        agents: list[list[Agent]] = []
+        for name, make in makers.items():
+            try:
+                agents.append(make())
+            except (FileNotFoundError, opencode.CannotRun) as error:
+                missing.append(name)
+                report.notes.append(f"{name} was not measured: {error}.")
+        first: Medians = {}
+        for place_in_line, turns in enumerate(lengths):
+            hosted = contenders.hosted(place, turns)
+            present = [each[place_in_line] for each in agents]
+            _interleave([*hosted, *_contenders(present)], sizes.agent_rounds)
+            _table(report, turns, hosted, present, missing, first)
+    report.notes += [
+        "A turn is a prompt of 200 characters and an answer of 1,500; every history holds the same texts.",
+        "x hosted: to forkhost's fork of a hosted session of that length. x own: to the agent's own fork, started as "
+        "forkhost starts it. x shorter: to the same line with the shortest history.",
+        "Through forkhost, the agent makes its own fork in a process of its own, and the child is proven before it is "
+        "committed; the bytes are those of both sides.",
+        "Codex is asked for the fork without its turns in the answer. forkhost has no adapter for opencode.",
+    ]
     return report
 
 
-def _claude(report: Report, sizes: Sizes, place: world.World, folder: Path) -> None:
-    import claude_agent_sdk
-
-    home = claude_home.make_home(folder / "claude-home")
-    session_id, _ = transcripts.write_claude(home.config, 1 * MB, turns=sizes.agent_turns, cwd=str(home.workdir))
-    os.environ["CLAUDE_CONFIG_DIR"] = str(home.config)
-
-    def own() -> None:
-        claude_agent_sdk.fork_session(session_id)
-
-    _compare(
-        report, "Claude: the SDK's fork_session", own, place, "claude", home.config, session_id, sizes.agent_rounds
-    )
+def _contenders(agents: Sequence[Agent]) -> list[Contender]:
+    return [each for agent in agents for each in (*agent.own, *([agent.through.whole] if agent.through else []))]
 
 
-def _codex(report: Report, sizes: Sizes, place: world.World, folder: Path) -> None:
-    project = folder / "project"
-    project.mkdir()
-    executable = find_executable(os.environ)
-    if executable is None:
-        raise RuntimeError("there is no codex to compare with")
-    with MockResponses() as model:
-        home = codex_home.make_home(folder / "codex-home", model.base_url)
-        thread = codex_home.run_thread(home, project, [f"Prompt {number}" for number in range(sizes.agent_turns)])
-        os.environ["CODEX_HOME"] = str(home)
-
-        def own() -> None:
-            with AppServer(executable.argv, cwd=home, environment=clean_environment(os.environ, home)) as server:
-                server.initialize(time.monotonic() + CODEX_SECONDS)
-                server.request("thread/fork", {"threadId": thread.id}, time.monotonic() + CODEX_SECONDS)
-
-        _compare(report, "Codex: app-server and thread/fork", own, place, "codex", home, thread.id, sizes.agent_rounds)
+def _interleave(line: Sequence[Contender], rounds: int) -> None:
+    # The first fork of each warms caches that the later ones find warm, and does not count.
+    for contender in line:
+        contender.fork()
+    for number in range(rounds):
+        start = number % len(line)
+        for contender in (*line[start:], *line[:start]):
+            contender.once()
+    for contender in line:
+        contender.weigh()
 
 
-def _compare(
+def _table(
     report: Report,
-    name: str,
-    own: Callable[[], None],
-    place: world.World,
-    provider: str,
-    folder: Path,
-    provider_session_id: str,
-    rounds: int,
+    turns: int,
+    hosted: Sequence[Contender],
+    agents: Sequence[Agent],
+    missing: Sequence[str],
+    first: Medians,
 ) -> None:
-    source = _imported(place, provider, folder, provider_session_id)
-    adapter = registry.adapter(provider)
-    timed = Timed(adapter.fork)
-    adapter.fork = timed  # type: ignore[method-assign]
-    theirs, whole, calls, shares = [], [], [], []
-    for _ in range(rounds):
-        begun = time.perf_counter()
-        own()
-        theirs.append(time.perf_counter() - begun)
-        begun = time.perf_counter()
-        place.fork(source)
-        whole.append(time.perf_counter() - begun)
-        calls.append(timed.seconds)
-        shares.append(whole[-1] - timed.seconds)
-    report.timed(name, theirs)
-    report.timed("   forkhost's fork, prepare to committed", whole)
-    report.timed("   of which the call, with its proof", calls)
-    report.timed("   of which forkhost's own share", shares)
+    yard = median(hosted[0].seconds)
+    report.add(f"{turns:,} turns")
+    for each in hosted:
+        _line(report, turns, each, yard, first)
+    for agent in agents:
+        for own in agent.own:
+            _line(report, turns, own, yard, first)
+        if agent.through is None:
+            continue
+        whole, own = agent.through.whole, agent.own[-1]
+        _line(report, turns, whole, yard, first, own=own)
+        shares = [
+            seconds - call
+            for seconds, call in zip(whole.seconds, agent.through.calls[-len(whole.seconds) :], strict=True)
+        ]
+        share = Contender("   of which forkhost's own share", whole.fork, whole.stored, seconds=shares)
+        _line(report, turns, share, yard, first, own=own)
+    for name in missing:
+        report.add(name, median_ms="not run", facts={"turns": turns, "run": False})
 
 
-def _imported(place: world.World, provider: str, folder: Path, provider_session_id: str) -> Session:
-    home = Home.objects.create(runner=place.runner, provider=provider, path=str(folder), queue=str(place.runner.pk))
-    runners.attest(home)
-    home.refresh_from_db()
-    Scanner(home, registry.adapter(provider)).scan()
-    while (lease := claim_next(place.runner.pk, "bench", hurried=False)) is not None:
-        import_claimed(lease, lambda: False)
-    found: Session = Session.objects.get(home=home, provider_session_id=provider_session_id)
-    return found
+def _line(
+    report: Report, turns: int, each: Contender, yard: float, first: Medians, own: Contender | None = None
+) -> None:
+    middle = median(each.seconds)
+    key = each.name if own is None else f"{own.name}, {each.name}"
+    shorter = first.setdefault(key, middle)
+    facts = {
+        "turns": turns,
+        "median": middle,
+        "p95": p95(each.seconds),
+        "count": len(each.seconds),
+        "bytes": fmean(each.added) if each.added else None,
+        "times_hosted": middle / yard,
+        "times_own": middle / median(own.seconds) if own else None,
+        "times_shortest": middle / shorter,
+    }
+    report.add(
+        each.name,
+        facts=facts,
+        n=len(each.seconds),
+        median_ms=ms(middle),
+        p95_ms=ms(p95(each.seconds)),
+        bytes_added=f"{fmean(each.added):,.0f}" if each.added else "",
+        x_hosted=f"{middle / yard:.2f}",
+        x_own=f"{middle / median(own.seconds):.2f}" if own else "",
+        x_shorter=f"{middle / shorter:.2f}",
+    )

@@ -28,7 +28,8 @@ class Sizes:
     page_rounds: int = 40
     listed_sessions: int = 100_000
     list_rounds: int = 30
-    agent_turns: int = 20
+    agent_turns: tuple[int, ...] = (100, 1_000)
+    """Histories that every agent forks; the first is what the others are compared with."""
     agent_rounds: int = 10
 
 
@@ -50,7 +51,7 @@ QUICK = Sizes(
     page_rounds=4,
     listed_sessions=500,
     list_rounds=4,
-    agent_turns=3,
+    agent_turns=(3, 6),
     agent_rounds=2,
 )
 HUGE_BYTES = 2_000 * MB

@@ -82,8 +82,13 @@ def _stamp(tick: int) -> str:
     return (BEGAN + timedelta(milliseconds=250 * tick)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def write_codex(home: Path, size: int, *, seed: int = 7, turns: int | None = None) -> tuple[str, Path]:
-    """A thread of about ``size`` bytes (or of exactly ``turns`` turns) below ``home``; its id and its rollout."""
+def write_codex(
+    home: Path, size: int, *, seed: int = 7, turns: int | None = None, cwd: str = CWD, steps: int = STEPS
+) -> tuple[str, Path]:
+    """A thread of about ``size`` bytes (or of exactly ``turns`` turns) below ``home``; its id and its rollout.
+
+    A turn is a prompt, ``steps`` tool calls with a thought before each, and an answer.
+    """
     thread_id = str(uuid.UUID(int=(int(BEGAN.timestamp() * 1000) << 80) | (7 << 76) | (2 << 62) | seed))
     folder = home / "sessions" / BEGAN.strftime("%Y/%m/%d")
     folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +96,7 @@ def write_codex(home: Path, size: int, *, seed: int = 7, turns: int | None = Non
     meta = {
         "id": thread_id,
         "timestamp": _stamp(0),
-        "cwd": CWD,
+        "cwd": cwd,
         "originator": "codex_cli_rs",
         "cli_version": "0.163.0",
         "source": "cli",
@@ -100,20 +105,20 @@ def write_codex(home: Path, size: int, *, seed: int = 7, turns: int | None = Non
     }
     with path.open("wb") as file:
         _put(file, {"timestamp": _stamp(0), "ordinal": 0, "type": "session_meta", "payload": meta})
-        _fill(file, size, turns, _codex_turns(thread_id, Words(seed)))
+        _fill(file, size, turns, _codex_turns(thread_id, Words(seed), cwd, steps))
     return thread_id, path
 
 
 def write_claude(
-    config: Path, size: int, *, seed: int = 7, turns: int | None = None, cwd: str = CWD
+    config: Path, size: int, *, seed: int = 7, turns: int | None = None, cwd: str = CWD, steps: int = STEPS
 ) -> tuple[str, Path]:
-    """A session of about ``size`` bytes (or of exactly ``turns`` turns) below ``config``; its id and transcript."""
+    """A session below ``config`` like :func:`write_codex`'s, with the same texts; its id and transcript."""
     session_id = str(uuid.UUID(int=seed, version=4))
     folder = config / "projects" / cwd.replace("/", "-")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{session_id}.jsonl"
     with path.open("wb") as file:
-        _fill(file, size, turns, _claude_turns(session_id, Words(seed), cwd))
+        _fill(file, size, turns, _claude_turns(session_id, Words(seed), cwd, steps))
     return session_id, path
 
 
@@ -129,7 +134,7 @@ def _put(file: BinaryIO, row: Json) -> None:
     file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
 
 
-def _codex_turns(thread_id: str, words: Words) -> Iterator[list[Json]]:
+def _codex_turns(thread_id: str, words: Words, cwd: str, steps: int) -> Iterator[list[Json]]:
     ticks = itertools.count(1)
 
     def row(kind: str, payload: Json) -> Json:
@@ -144,14 +149,14 @@ def _codex_turns(thread_id: str, words: Words) -> Iterator[list[Json]]:
         prompt = words.text(200)
         rows = [
             row("event_msg", {"type": "task_started", "turn_id": turn_id, "model_context_window": 272_000}),
-            row("turn_context", {"turn_id": turn_id, "cwd": CWD, "approval_policy": "never", "model": "gpt-5-codex"}),
+            row("turn_context", {"turn_id": turn_id, "cwd": cwd, "approval_policy": "never", "model": "gpt-5-codex"}),
             row("response_item", _codex_message("user", prompt)),
             item(turn_id, {"type": "UserMessage", "id": f"u{number}", "content": [{"type": "text", "text": prompt}]}),
         ]
-        for step in range(STEPS):
+        for step in range(steps):
             call_id = f"call_{number}_{step}"
             thought = words.text(500)
-            command = json.dumps({"cmd": words.text(120), "workdir": CWD})
+            command = json.dumps({"cmd": words.text(120), "workdir": cwd})
             output = f"Chunk ID: 1\nWall time: 0.0 seconds\nProcess exited with code 0\nOutput:\n{words.text(1800)}"
             rows += [
                 item(turn_id, {"type": "Reasoning", "id": f"rs_{call_id}", "summary_text": [thought]}),
@@ -170,7 +175,7 @@ def _codex_turns(thread_id: str, words: Words) -> Iterator[list[Json]]:
                     {"type": "function_call", "name": "exec_command", "arguments": command, "call_id": call_id},
                 ),
                 row("response_item", {"type": "function_call_output", "call_id": call_id, "output": output}),
-                row("event_msg", {"type": "token_count", "info": _codex_tokens(number * STEPS + step)}),
+                row("event_msg", {"type": "token_count", "info": _codex_tokens(number * steps + step)}),
             ]
         answer = words.text(1500)
         rows += [
@@ -197,7 +202,7 @@ def _codex_tokens(count: int) -> Json:
     return {"total_token_usage": {name: value * count for name, value in usage.items()}, "last_token_usage": usage}
 
 
-def _claude_turns(session_id: str, words: Words, cwd: str) -> Iterator[list[Json]]:
+def _claude_turns(session_id: str, words: Words, cwd: str, steps: int) -> Iterator[list[Json]]:
     ticks = itertools.count(1)
     parent: str | None = None
     common: Json = {
@@ -231,7 +236,7 @@ def _claude_turns(session_id: str, words: Words, cwd: str) -> Iterator[list[Json
 
     for number in itertools.count(1):
         rows = [row("user", {"role": "user", "content": words.text(200)}, promptId=str(uuid.UUID(int=number)))]
-        for step in range(STEPS):
+        for step in range(steps):
             call_id = f"toolu_{number}_{step}"
             call = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"command": words.text(120)}}
             output = words.text(1800)
@@ -247,5 +252,5 @@ def _claude_turns(session_id: str, words: Words, cwd: str) -> Iterator[list[Json
                     toolUseResult={"stdout": output, "stderr": "", "interrupted": False, "isImage": False},
                 ),
             ]
-        rows.append(answer(number, STEPS, "end_turn", {"type": "text", "text": words.text(1500)}))
+        rows.append(answer(number, steps, "end_turn", {"type": "text", "text": words.text(1500)}))
         yield rows
