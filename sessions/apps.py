@@ -15,9 +15,9 @@ class SessionsConfig(AppConfig):
 
     def ready(self) -> None:
         """Keep the triggers out of the way of migrations, and the search index in its place."""
-        from sessions import search_index, triggers
+        from sessions import search_schema, triggers
 
         pre_migrate.connect(triggers.before_migration, sender=self, dispatch_uid="agent_sessions_triggers")
         post_migrate.connect(triggers.after_migration, sender=self, dispatch_uid="agent_sessions_triggers")
-        pre_migrate.connect(search_index.before_migration, sender=self, dispatch_uid="agent_sessions_search")
-        post_migrate.connect(search_index.after_migration, sender=self, dispatch_uid="agent_sessions_search")
+        pre_migrate.connect(search_schema.before_migration, sender=self, dispatch_uid="agent_sessions_search")
+        post_migrate.connect(search_schema.after_migration, sender=self, dispatch_uid="agent_sessions_search")

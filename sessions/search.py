@@ -7,8 +7,6 @@ place, and only those sessions are looked at that the reader may see.
 from __future__ import annotations
 
 import uuid
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -22,14 +20,13 @@ from forkhost.kit.ids import parse_id
 from sessions import search_index, words
 from sessions.models import Event, Home, Segment, Session, Turn, Workspace
 from sessions.payloads import parse, plain
-from sessions.places import TITLE, Place, place_of
+from sessions.places import Place
 from sessions.querysets import SessionQuerySet
+from sessions.search_index import LogMatch
 from sessions.words import Piece
 
-# Words that are in more places than that are looked for in the newest logs alone, and the answer says so.
-PLACES_A_LOOK = 600
-LOOKS = 8
-ENOUGH_LOGS = 200
+# Words that more logs hold than that are looked for in the newest alone, and the answer says so.
+MOST_LOGS = 1_000
 # A database takes so many values in one condition.
 MOST_SESSIONS = 5_000
 _CHUNK = 1_000
@@ -63,7 +60,7 @@ class Found:
     sessions: SessionQuerySet
     truncated: bool
     _wanted: list[str]
-    _seqs: Mapping[int, Sequence[int]]
+    _seqs: Mapping[int, int]
 
     def hits(self, sessions: Sequence[Session]) -> list[Hit]:
         """Where the words stand in some of the sessions, in their order; three queries for all of them."""
@@ -75,10 +72,8 @@ class Found:
     def _first_places(self, session_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, Place]:
         first: dict[uuid.UUID, Place] = {}
         for session_id, log_id, through in _shown(session_ids=session_ids):
-            seqs = self._seqs.get(log_id, ())
-            at = bisect_left(seqs, TITLE + 1)
-            if at < len(seqs) and seqs[at] <= through:
-                first.setdefault(session_id, Place(log_id, seqs[at]))
+            if self._seqs.get(log_id, through + 1) <= through:
+                first.setdefault(session_id, Place(log_id, self._seqs[log_id]))
         return first
 
     def _hit(
@@ -105,17 +100,18 @@ def find(user: User, text: str, workspace: Workspace | None = None) -> Found:
     visible: SessionQuerySet = Session.objects.visible_to(user).living()
     workspaces = [workspace.pk] if workspace else list(Workspace.objects.visible_to(user).values_list("pk", flat=True))
     visible = visible.filter(workspace_id__in=workspaces)
+    named = list(visible.filter(_provider_id(text, workspaces)).values_list("pk", flat=True)[:_CHUNK])
     if looks_like_id(text):
-        return Found(visible.filter(Q(pk=parse_id(text.strip())) | _provider_id(text, workspaces)), False, [], {})
+        return Found(visible.filter(pk__in=[parse_id(text.strip()), *named]), False, [], {})
     wanted = words.asked(text)
     # Where the reader sees every workspace, the index need not tell them apart.
     everywhere = Workspace.objects.count() == len(workspaces)
     scope = [] if everywhere else [words.workspace_word(pk) for pk in workspaces]
-    seqs, truncated = _places(wanted if workspaces else [], scope)
-    ids = _sessions_showing(seqs)
-    named = list(visible.filter(_provider_id(text, workspaces)).values_list("pk", flat=True)[:_CHUNK])
-    chosen = [*named, *ids][:MOST_SESSIONS]
-    return Found(visible.filter(pk__in=chosen), truncated or len(ids) > MOST_SESSIONS, wanted, seqs)
+    matches = search_index.logs_holding(wanted if workspaces else [], scope, MOST_LOGS)
+    ids = [*named, *_sessions_showing(matches.logs)]
+    seqs = {match.log_id: match.first_seq for match in matches.logs if match.first_seq is not None}
+    truncated = not matches.complete or len(ids) > MOST_SESSIONS
+    return Found(visible.filter(pk__in=ids[:MOST_SESSIONS]), truncated, wanted, seqs)
 
 
 def looks_like_id(text: str) -> bool:
@@ -133,45 +129,14 @@ def _provider_id(text: str, workspaces: Collection[uuid.UUID]) -> Q:
     return Q(home_id__in=list(homes), provider_session_id=text.strip())
 
 
-def _places(wanted: Sequence[str], scope: Collection[str]) -> tuple[dict[int, list[int]], bool]:
-    """The seqs that hold the words, ascending, by log; whether older logs were left out.
-
-    One log cannot use up the room: where a look finds few logs, the next goes on below the one it ended in.
-    """
-    seqs: dict[int, list[int]] = defaultdict(list)
-    below: int | None = None
-    for _ in range(LOOKS):
-        numbers = search_index.matches(wanted, scope, PLACES_A_LOOK, below)
-        for number in numbers:
-            place = place_of(number)
-            seqs[place.log_id].append(place.seq)
-        if len(numbers) < PLACES_A_LOOK:
-            return _sorted(seqs), False
-        log_id = place_of(numbers[-1]).log_id
-        # A fork shows a prefix of the log, so its first match decides.
-        seqs[log_id].append(search_index.first_seq(wanted, scope, log_id))
-        if len(seqs) >= ENOUGH_LOGS:
-            break
-        below = Place(log_id, TITLE).number
-    return _sorted(seqs), True
-
-
-def _sorted(seqs: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
-    return {log_id: sorted(set(of_log)) for log_id, of_log in seqs.items()}
-
-
-def _sessions_showing(seqs: Mapping[int, Sequence[int]]) -> list[uuid.UUID]:
-    """The sessions that show at least one of the places, those of the newest logs first."""
+def _sessions_showing(matches: Sequence[LogMatch]) -> list[uuid.UUID]:
+    """The sessions that show at least one of the places."""
     found: dict[uuid.UUID, None] = {}
-    titled = [log_id for log_id, of_log in seqs.items() if of_log[0] == TITLE]
-    for chunk in _chunks(titled):
+    for chunk in _chunks([match.log_id for match in matches if match.titled]):
         found |= dict.fromkeys(Session.objects.filter(log_id__in=chunk).values_list("pk", flat=True))
-    for chunk in _chunks(sorted(seqs, reverse=True)):
-        for session_id, log_id, through in _shown(log_ids=chunk):
-            of_log = seqs[log_id]
-            at = bisect_left(of_log, TITLE + 1)
-            if at < len(of_log) and of_log[at] <= through:
-                found.setdefault(session_id)
+    seqs = {match.log_id: match.first_seq for match in matches if match.first_seq is not None}
+    for chunk in _chunks(list(seqs)):
+        found |= dict.fromkeys(pk for pk, log_id, through in _shown(log_ids=chunk) if seqs[log_id] <= through)
     return list(found)
 
 

@@ -1,96 +1,126 @@
-"""The index over the words of events and titles: FTS5 on SQLite, full text of the configuration ``simple`` on PostgreSQL.
+"""Asking the index over the words of events and titles which logs hold them.
 
-Nothing else knows which of the two it is. Words come normalised, so both find the same.
+Nothing else knows which database it is. Words come normalised, and neither database breaks them up again, so both find
+the same. A word that is nearly everywhere must not take longer than a rare one, and nobody needs all of its places:
+SQLite reads the newest places without looking at the others; PostgreSQL is asked for common words among the newest
+documents, and for all others at once.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from django.db import DEFAULT_DB_ALIAS, connection, connections
-from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db import connection
 
 from sessions.models import SearchDocument
-from sessions.places import LAST_SEQ, TITLE, Place, place_of
+from sessions.places import LAST_SEQ, SEQ_BITS, TITLE, Place, place_of
+from sessions.search_schema import INDEX, LOGS_FUNCTION, TABLE
 from sessions.words import PREFIX_LENGTH
 
-TABLE = "agent_sessions_searchdocument"
-INDEX = "agent_sessions_search"
-_TRIGGERS = ("forkhost_search_insert", "forkhost_search_delete")
-
-# The words lie in the table alone: the index refers to its rows. The words are normalised, so bytes are letters.
-_SQLITE = (
-    "CREATE VIRTUAL TABLE IF NOT EXISTS agent_sessions_search USING fts5("
-    "words, content='agent_sessions_searchdocument', content_rowid='id', tokenize='ascii', detail=none,"
-    # Beginnings of words have lists of their own, or a common one would be gathered whole before the first is found.
-    " prefix='3 4 5 6 7')",
-    "CREATE TRIGGER IF NOT EXISTS forkhost_search_insert AFTER INSERT ON agent_sessions_searchdocument BEGIN "
-    "INSERT INTO agent_sessions_search(rowid, words) VALUES (NEW.id, NEW.words); END",
-    "CREATE TRIGGER IF NOT EXISTS forkhost_search_delete AFTER DELETE ON agent_sessions_searchdocument BEGIN "
-    "INSERT INTO agent_sessions_search(agent_sessions_search, rowid, words) VALUES ('delete', OLD.id, OLD.words); END",
+# SQLite: places that are read in one look; where they are all in a few logs, another look begins below these.
+PLACES_A_LOOK = 20_000
+LOOKS = 4
+# PostgreSQL: words that are probably in more places than that are looked for in the newest documents first.
+COMMON_PLACES = 15_000
+NEWEST_DOCUMENTS = 5_000
+# With so many logs, the newest places are answer enough.
+ENOUGH_LOGS = 30
+_BEYOND = (1 << 63) - 1
+_SEQ = f"(place & {LAST_SEQ})"
+_BY_LOG = (
+    f"SELECT place >> {SEQ_BITS}, count(*) FILTER (WHERE {_SEQ} = 0), "  # noqa: S608
+    f"min({_SEQ}) FILTER (WHERE {_SEQ} > 0), count(*) "
+    "FROM ({places}) AS found GROUP BY 1 ORDER BY 1 DESC"
 )
-_POSTGRESQL = (f"CREATE INDEX IF NOT EXISTS {INDEX} ON {TABLE} USING gin (to_tsvector('simple', words))",)
 
 
-def install(on: BaseDatabaseWrapper) -> None:
-    """Make the index where it is missing; nothing happens before its table exists."""
-    if TABLE not in on.introspection.table_names():
-        return
-    with on.cursor() as cursor:
-        for statement in _POSTGRESQL if on.vendor == "postgresql" else _SQLITE:
-            cursor.execute(statement)
+@dataclass(frozen=True, slots=True)
+class LogMatch:
+    """A log that holds the words in the title of the session that writes to it, or in an event, first in this one."""
+
+    log_id: int
+    titled: bool
+    first_seq: int | None
 
 
-def drop_triggers(on: BaseDatabaseWrapper) -> None:
-    """Take away what would break the rebuilding of a table on SQLite."""
-    if on.vendor == "sqlite":
-        with on.cursor() as cursor:
-            for name in _TRIGGERS:
-                cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Logs that hold the words, newest first; ``complete`` says that there are no others."""
+
+    logs: list[LogMatch]
+    complete: bool
 
 
-def before_migration(using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
-    """Receiver of ``pre_migrate``."""
-    drop_triggers(connections[using])
-
-
-def after_migration(using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
-    """Receiver of ``post_migrate``."""
-    install(connections[using])
-
-
-def matches(words: Sequence[str], any_of: Collection[str], limit: int, below: int | None = None) -> list[int]:
-    """The numbers of the newest places, below ``below``, that hold all of ``words`` and, if given, one of ``any_of``.
+def logs_holding(words: Sequence[str], any_of: Collection[str], most: int) -> Matches:
+    """The newest logs, at most ``most``, with all of ``words`` and, if given, one of ``any_of`` in one event or title.
 
     A word of three or more letters may go on. All words have to be normalised: nothing else is safe here.
     """
     if not words:
-        return []
-    condition = ("{row} < %s", [below]) if below is not None else ("", [])
-    return _matches(_query(words, any_of), *condition, order="DESC", limit=limit)
+        return Matches([], True)
+    query = _query(words, any_of)
+    return _on_postgresql(query, most) if connection.vendor == "postgresql" else _on_sqlite(query, most)
 
 
-def first_seq(words: Sequence[str], any_of: Collection[str], log_id: int) -> int:
-    """The first seq of the log, behind its title, that holds the words; 0 when none does."""
-    bounds = [Place(log_id, TITLE).number, Place(log_id, LAST_SEQ).number]
-    found = _matches(_query(words, any_of), "{row} > %s AND {row} <= %s", bounds, order="ASC", limit=1)
-    return place_of(found[0]).seq if found else TITLE
+def _on_sqlite(query: str, most: int) -> Matches:
+    logs: list[LogMatch] = []
+    below = _BEYOND
+    places = f"SELECT rowid AS place FROM {INDEX} WHERE {INDEX} MATCH %s AND rowid < %s ORDER BY rowid DESC LIMIT %s"  # noqa: S608
+    for _ in range(LOOKS):
+        rows = _rows(_BY_LOG.format(places=places), query, below, PLACES_A_LOOK)
+        logs += _logs(rows)
+        if sum(row[3] for row in rows) < PLACES_A_LOOK:
+            return Matches(logs[:most], len(logs) <= most)
+        # One log cannot use up the room: where a look found few, the next goes on below the one it ended in.
+        logs[-1] = _whole(query, logs[-1].log_id)
+        if len(logs) >= ENOUGH_LOGS:
+            break
+        below = Place(logs[-1].log_id, TITLE).number
+    return Matches(logs[:most], False)
 
 
-def _matches(query: str, condition: str, bounds: Sequence[int], *, order: str, limit: int) -> list[int]:
-    if connection.vendor == "postgresql":
-        statement = f"SELECT id FROM {TABLE} WHERE to_tsvector('simple', words) @@ to_tsquery('simple', %s)"  # noqa: S608
-        # A sum is in no index: the planner must not walk all documents by id, newest first, computing their words.
-        row, key = "id", "id + 0"
-    else:
-        statement = f"SELECT rowid FROM {INDEX} WHERE {INDEX} MATCH %s"  # noqa: S608
-        row = key = "rowid"
-    if condition:
-        statement += " AND " + condition.format(row=row)
+def _on_postgresql(query: str, most: int) -> Matches:
+    if _probable_places(query) >= COMMON_PLACES:
+        newest = f"SELECT id AS place, vector FROM {TABLE} ORDER BY id DESC LIMIT %s"  # noqa: S608
+        places = f"SELECT place FROM ({newest}) AS newest WHERE vector @@ %s::tsquery"  # noqa: S608
+        logs = _logs(_rows(_BY_LOG.format(places=places), NEWEST_DOCUMENTS, query))
+        if len(logs) >= ENOUGH_LOGS:
+            return Matches([*logs[:-1], _whole(query, logs[-1].log_id)][:most], False)
+    logs = _logs(_rows(f"SELECT * FROM {LOGS_FUNCTION}(%s::tsquery, %s)", query, most + 1))  # noqa: S608
+    return Matches(logs[:most], len(logs) <= most)
+
+
+def _probable_places(query: str) -> int:
+    """What the planner expects from its statistics; it looks at no document."""
+    ((plan,),) = _rows(f"EXPLAIN (FORMAT JSON) SELECT 1 FROM {TABLE} WHERE vector @@ %s::tsquery", query)  # noqa: S608
+    rows: int = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]["Plan Rows"]
+    return rows
+
+
+def _whole(query: str, log_id: int) -> LogMatch:
+    """A log of which only the newest places were seen: a fork shows a prefix of it, so its first place decides."""
+    column, holds = (
+        ("id", "vector @@ %s::tsquery") if connection.vendor == "postgresql" else ("rowid", f"{INDEX} MATCH %s")
+    )
+    table = TABLE if connection.vendor == "postgresql" else INDEX
+    statement = f"SELECT {column} FROM {table} WHERE {holds} AND {column} BETWEEN %s AND %s ORDER BY {column} LIMIT 2"  # noqa: S608
+    found = _rows(statement, query, Place(log_id, TITLE).number, Place(log_id, LAST_SEQ).number)
+    seqs = [place_of(number).seq for (number,) in found]
+    return LogMatch(log_id, TITLE in seqs, next((seq for seq in seqs if seq != TITLE), None))
+
+
+def _logs(rows: Sequence[Sequence[Any]]) -> list[LogMatch]:
+    return [LogMatch(log_id, bool(titles), first_seq) for log_id, titles, first_seq, *_ in rows]
+
+
+def _rows(statement: str, *values: str | int) -> list[Any]:
     with connection.cursor() as cursor:
-        cursor.execute(f"{statement} ORDER BY {key} {order} LIMIT %s", [query, *bounds, limit])
-        return [number for (number,) in cursor.fetchall()]
+        cursor.execute(statement, values)
+        rows: list[Any] = cursor.fetchall()
+    return rows
 
 
 def _query(words: Sequence[str], any_of: Collection[str]) -> str:

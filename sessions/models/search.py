@@ -10,7 +10,7 @@ class SearchDocument(models.Model):
 
     ``id`` is the place itself (``sessions.places``): the log's id and the seq in it; seq 0 holds the title of the session
     that writes to the log. ``words`` are normalised (``sessions.words``) and begin with the workspace's own word.
-    The index over them belongs to the database (``sessions.search_index``).
+    The index over them belongs to the database (``sessions.search_schema``).
     """
 
     id = models.BigIntegerField(primary_key=True)

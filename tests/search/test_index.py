@@ -166,23 +166,6 @@ def test_a_long_log_is_indexed_in_short_steps(
     assert EventLog.objects.get(pk=session.log_id).searched_seq == 18
 
 
-def test_one_log_full_of_a_word_hides_no_other(
-    people: People, hosted: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(search, "PLACES_A_LOOK", 3)
-    other = hosted(turns=0)
-    say(other, "rabbit")
-    full = hosted(turns=0)
-    say(full, "rabbit")
-    early = store.fork(full.pk)
-    for _ in range(8):
-        say(full, "rabbit")
-    assert found(people, "rabbit") == {str(one.pk) for one in (other, full, early)}
-    assert not search.find(people.member, "rabbit").truncated
-    monkeypatch.setattr(search, "LOOKS", 1)
-    assert search.find(people.member, "rabbit").truncated
-
-
 @pytest.mark.parametrize(
     "text", ['"', "a OR b", "NEAR(a b)", "words:x", "x*", "(", "-x", "^x", "'x':*", "x & !y | z", "\\", "a\x00b", "%_"]
 )

@@ -1,0 +1,71 @@
+"""What the search index is made of in each database: FTS5 on SQLite, a stored ``tsvector`` under GIN on PostgreSQL.
+
+Django's migrations know the table of documents alone; the rest is made here, after them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from sessions.places import LAST_SEQ, SEQ_BITS
+
+TABLE = "agent_sessions_searchdocument"
+INDEX = "agent_sessions_search"
+LOGS_FUNCTION = "agent_sessions_search_logs"
+_TRIGGERS = ("forkhost_search_insert", "forkhost_search_delete")
+
+# The words lie in the table alone: the index refers to its rows. The words are normalised, so bytes are letters.
+_SQLITE = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS agent_sessions_search USING fts5("
+    "words, content='agent_sessions_searchdocument', content_rowid='id', tokenize='ascii', detail=none,"
+    # Beginnings of words have lists of their own, or a common one would be gathered whole before the first is found.
+    " prefix='3 4 5 6 7')",
+    "CREATE TRIGGER IF NOT EXISTS forkhost_search_insert AFTER INSERT ON agent_sessions_searchdocument BEGIN "
+    "INSERT INTO agent_sessions_search(rowid, words) VALUES (NEW.id, NEW.words); END",
+    "CREATE TRIGGER IF NOT EXISTS forkhost_search_delete AFTER DELETE ON agent_sessions_searchdocument BEGIN "
+    "INSERT INTO agent_sessions_search(agent_sessions_search, rowid, words) VALUES ('delete', OLD.id, OLD.words); END",
+)
+_SEQ = f"(id & {LAST_SEQ})"
+_POSTGRESQL = (
+    # Stored, because working it out for each document looked at would take longer than all else together.
+    f"ALTER TABLE {TABLE} ADD COLUMN IF NOT EXISTS vector tsvector GENERATED ALWAYS AS "
+    "(array_to_tsvector(array_remove(string_to_array(words, ' '), ''))) STORED",
+    # Every search reads what waits to be sorted into the index, so only a little may wait.
+    f"CREATE INDEX IF NOT EXISTS {INDEX} ON {TABLE} USING gin (vector) WITH (gin_pending_list_limit = 256)",
+    # The planner takes reading a long vector for free, and would rather read them all than ask the index.
+    f"CREATE OR REPLACE FUNCTION {LOGS_FUNCTION}(wanted tsquery, most integer) "  # noqa: S608
+    "RETURNS TABLE (log_id bigint, titles bigint, first_seq bigint) LANGUAGE sql STABLE "
+    "SET enable_seqscan = off SET enable_indexscan = off SET max_parallel_workers_per_gather = 0 AS "
+    f"$$ SELECT id >> {SEQ_BITS}, count(*) FILTER (WHERE {_SEQ} = 0), min({_SEQ}) FILTER (WHERE {_SEQ} > 0) "
+    f"FROM {TABLE} WHERE vector @@ wanted GROUP BY 1 ORDER BY 1 DESC LIMIT most $$",
+)
+
+
+def install(on: BaseDatabaseWrapper) -> None:
+    """Make the index where it is missing; nothing happens before its table exists."""
+    if TABLE not in on.introspection.table_names():
+        return
+    with on.cursor() as cursor:
+        for statement in _POSTGRESQL if on.vendor == "postgresql" else _SQLITE:
+            cursor.execute(statement)
+
+
+def drop_triggers(on: BaseDatabaseWrapper) -> None:
+    """Take away what would break the rebuilding of a table on SQLite."""
+    if on.vendor == "sqlite":
+        with on.cursor() as cursor:
+            for name in _TRIGGERS:
+                cursor.execute(f"DROP TRIGGER IF EXISTS {name}")
+
+
+def before_migration(using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
+    """Receiver of ``pre_migrate``."""
+    drop_triggers(connections[using])
+
+
+def after_migration(using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
+    """Receiver of ``post_migrate``."""
+    install(connections[using])
