@@ -17,7 +17,8 @@ from urllib.parse import unquote, urlsplit
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
-SQLITE = "django.db.backends.sqlite3"
+DJANGO_SQLITE = "django.db.backends.sqlite3"
+SQLITE = "forkhost.kit.sqlite"
 POSTGRESQL = "django.db.backends.postgresql"
 
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -162,8 +163,8 @@ def database(url: str | None, folder: Path, *, pool: bool) -> dict[str, Any]:
         raise ImproperlyConfigured(
             "DATABASE_URL is not understood. Use postgresql://user:password@host:5432/name or sqlite:////path/to/file."
         ) from error
-    if parsed["ENGINE"] == SQLITE:
-        return _sqlite(parsed)
+    if parsed["ENGINE"] == DJANGO_SQLITE:
+        return _sqlite({**parsed, "ENGINE": SQLITE})
     if parsed["ENGINE"] == POSTGRESQL:
         return _postgresql(parsed, pool=pool)
     raise ImproperlyConfigured("DATABASE_URL has to name a PostgreSQL or an SQLite database.")

@@ -11,6 +11,7 @@ from pathlib import Path
 import structlog
 from django.db import DatabaseError, OperationalError, connection, connections
 
+from forkhost.kit import alarms
 from forkhost.kit.leases import Lease, LeaseKeeper
 from operations import destinations, evidence, handover, materialising, outcomes, rebinding
 from operations.choices import ErrorCode, OperationStatus
@@ -237,14 +238,14 @@ class _Watch:
         self._operation = operation
         self._where = where
         self._actor = actor
-        self._timer = threading.Timer(seconds, self._ring)
-        self._timer.daemon = True
+        self._seconds = seconds
 
     def __enter__(self) -> None:
-        self._timer.start()
+        thread = threading.Thread(target=self._ring, name=f"overdue-{self._operation.pk}", daemon=True)
+        self._alarm = alarms.ring(self._seconds, thread.start)
 
     def __exit__(self, *error: object) -> None:
-        self._timer.cancel()
+        self._alarm.call_off()
 
     def _ring(self) -> None:
         try:

@@ -35,5 +35,5 @@ ALLOWED_HOSTS = [*ALLOWED_HOSTS, "testserver"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES = {**STORAGES, "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}}
 STATIC_ROOT.mkdir(exist_ok=True)
-if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+if DATABASES["default"]["ENGINE"] == "forkhost.kit.sqlite":
     DATABASES["default"]["TEST"] = {"NAME": str(FORKHOST_DATA / "test.sqlite3")}

@@ -20,7 +20,7 @@ import structlog
 from django.db import DatabaseError, connections, models, router, transaction
 from django.db.models import F, Q
 
-from forkhost.kit import clock
+from forkhost.kit import alarms, clock
 
 log = structlog.get_logger(__name__)
 
@@ -125,7 +125,7 @@ def _held(model: type[LeasedRow], pk: Any, token: uuid.UUID) -> models.QuerySet[
 
 
 class LeaseKeeper:
-    """Renews a lease from a thread of its own, at a third of its length, while the ``with`` block runs.
+    """Renews a lease at each third of its length while the ``with`` block runs, from the first on in a thread of its own.
 
     ``lost`` turns true when the row was taken away, or when the database could not be reached for a whole lease. It is
     advice to stop early; what protects the row is the token in every write.
@@ -149,19 +149,21 @@ class LeaseKeeper:
         return self._lost.wait(timeout)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._good_until = time.monotonic() + self.seconds
+        self._alarm = alarms.ring(self.seconds / 3, self._thread.start)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        self._thread.join()
+        if not self._alarm.call_off():
+            self._thread.join()
 
     def _keep(self) -> None:
-        good_until = time.monotonic() + self.seconds
+        good_until = self._good_until
         try:
-            while not self._stop.wait(self.seconds / 3):
+            while not self._stop.is_set():
                 asked = time.monotonic()
                 try:
                     kept = renew(self.model, self.lease.pk, self.lease.token, self.seconds)
@@ -175,5 +177,6 @@ class LeaseKeeper:
                     log.warning("lease_lost", row=str(self.lease.pk))
                     self._lost.set()
                     return
+                self._stop.wait(self.seconds / 3)
         finally:
             connections.close_all()

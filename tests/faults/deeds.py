@@ -16,6 +16,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
+from forkhost.kit import alarms
 from forkhost.kit.stopping import StopFlag
 from forkhost.kit.wakeups import Listener
 from operations import dispatch, saga, schedule, worker
@@ -127,10 +128,14 @@ def _kill_calls(longest_ms: float, seed: float, log: str) -> None:
     _once_started(act)
 
 
+def _own_threads() -> list[str]:
+    lasting = (threading.main_thread().name, alarms.THREAD)
+    return [thread.name for thread in threading.enumerate() if thread.name not in lasting]
+
+
 def _say_leftovers() -> None:
     """A worker that was stopped has no thread left but this one."""
     deadline = time.monotonic() + 5
-    while threading.active_count() > 1 and time.monotonic() < deadline:
+    while (left := _own_threads()) and time.monotonic() < deadline:
         time.sleep(0.01)
-    left = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
     assert not left, f"process {os.getpid()} ends with threads {left}"

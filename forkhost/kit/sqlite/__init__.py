@@ -1,0 +1,1 @@
+"""Django's SQLite with a fair wait for the one write lock."""

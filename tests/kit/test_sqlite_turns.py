@@ -1,0 +1,70 @@
+"""On SQLite a transaction waits for the one write lock, gets it as soon as it is free, and gives up in the end."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection, transaction
+from django.db.utils import OperationalError
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def other() -> Iterator[sqlite3.Connection]:
+    """Another writer of the same file."""
+    made = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None, check_same_thread=False)
+    yield made
+    made.close()
+
+
+def busy_timeout() -> int:
+    with connection.cursor() as cursor:
+        return int(cursor.execute("PRAGMA busy_timeout").fetchone()[0])
+
+
+def test_a_transaction_begins_when_the_other_writer_ends(other: sqlite3.Connection) -> None:
+    connection.ensure_connection()
+    other.execute("BEGIN IMMEDIATE")
+    ended: list[float] = []
+
+    def end() -> None:
+        time.sleep(0.1)
+        ended.append(time.monotonic())
+        other.execute("COMMIT")
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    with transaction.atomic():
+        begun = time.monotonic()
+    thread.join()
+
+    assert begun >= ended[0]
+
+
+def test_a_lock_that_is_never_given_back_is_waited_for_as_long_as_was_said(
+    other: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection.ensure_connection()
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "timeout", 0.2)
+    other.execute("BEGIN IMMEDIATE")
+    begun = time.monotonic()
+
+    with pytest.raises(OperationalError, match="locked"), transaction.atomic():
+        pass
+
+    assert time.monotonic() - begun >= 0.2
+    other.execute("ROLLBACK")
+    with transaction.atomic():
+        pass
+
+
+def test_a_statement_outside_of_a_transaction_still_waits_as_sqlite_does() -> None:
+    with transaction.atomic():
+        pass
+
+    assert busy_timeout() == connection.settings_dict["OPTIONS"]["timeout"] * 1000
