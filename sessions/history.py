@@ -13,6 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import BigIntegerField, Func
+from django.db.models.sql.compiler import SQLCompiler
+
 from sessions import identities, payloads
 from sessions.choices import EventKind, InteractionState, TurnPhase
 from sessions.models import Event, Interaction, Session, Turn
@@ -246,10 +250,17 @@ def frozen_bindings(snapshot: Snapshot) -> list[TurnBinding]:
 # Events ---------------------------------------------------------------------------------------------------------------
 
 
-def events(session: Session, *, after: int = 0, limit: int = 200, through: int | None = None) -> list[EventView]:
-    """At most ``limit`` events with ``after < seq <= through`` (default: the last), in order."""
+def events(
+    session: Session, *, after: int = 0, limit: int = 200, through: int | None = None, most_bytes: int | None = None
+) -> list[EventView]:
+    """At most ``limit`` events with ``after < seq <= through`` (default: the last), in order.
+
+    With ``most_bytes`` only as many as have payloads of that size together, but always the first one.
+    """
     shown = _Shown(session)
     last = min(after + limit, session.last_seq if through is None else through)
+    if most_bytes is not None:
+        last = _last_that_fits(shown.parts, after + 1, last, most_bytes)
     condition = seqs_between(shown.parts, after + 1, last)
     if condition is None:
         return []
@@ -270,6 +281,30 @@ def events(session: Session, *, after: int = 0, limit: int = 200, through: int |
         )
         for seq, log_id, turn_no, kind, at_unix_ms, payload in found
     ]
+
+
+class _Bytes(Func):
+    """The size of a payload, which is ASCII; PostgreSQL knows it without unpacking the text."""
+
+    function = "OCTET_LENGTH"
+    output_field = BigIntegerField()
+
+    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> tuple[str, Any]:
+        return self.as_sql(compiler, connection, function="LENGTH", **context)
+
+
+def _last_that_fits(parts: Sequence[Part], first: int, last: int, most_bytes: int) -> int:
+    condition = seqs_between(parts, first, last)
+    if condition is None or first == last:
+        return last
+    sizes = Event.objects.filter(condition).order_by("seq").values_list("seq", _Bytes("payload"))
+    fits, used = first, 0
+    for seq, size in sizes:
+        used += size
+        if used > most_bytes:
+            break
+        fits = seq
+    return fits
 
 
 def _turn_ids(shown: _Shown, ordinals: Iterable[int]) -> dict[int, uuid.UUID]:

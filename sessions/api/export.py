@@ -18,6 +18,7 @@ from sessions.errors import StaleSession
 from sessions.models import Session
 
 CHUNK = 500
+CHUNK_BYTES = 4_000_000
 
 
 class ExportFormat(enum.StrEnum):
@@ -60,7 +61,7 @@ def _chunks(session: Session) -> Iterator[list[dict[str, Any]]]:
     while after < session.last_seq:
         if not Session.objects.filter(pk=session.pk, history_revision=session.history_revision).exists():
             raise StaleSession("The history was rewound while it was exported.")
-        events = history.events(session, after=after, limit=CHUNK, through=session.last_seq)
+        events = history.events(session, after=after, limit=CHUNK, through=session.last_seq, most_bytes=CHUNK_BYTES)
         if not events:
             raise StaleSession("The history was shortened while it was exported.")
         yield [projections.event_json(event) for event in events]

@@ -53,6 +53,45 @@ def test_after_the_end_is_nothing(api: Caller, paths: Paths, hosted: Callable[..
         assert api.get(path, after=after).json() == {"items": [], "nextCursor": None}
 
 
+def pages(api: Caller, path: str, **query: Any) -> list[list[int]]:
+    """The seqs of every page, by cursor."""
+    found: list[list[int]] = []
+    while not found or "cursor" in query:
+        page = api.get(path, **query).json()
+        found.append([event["seq"] for event in page["items"]])
+        query = {name: value for name, value in query.items() if name == "limit"}
+        if page["nextCursor"] is not None:
+            query["cursor"] = page["nextCursor"]
+    return found
+
+
+def test_a_page_is_bounded_by_bytes_and_no_event_is_too_large_for_one(
+    api: Caller, paths: Paths, hosted: Callable[..., Session]
+) -> None:
+    from sessions import store
+    from sessions.store import NewEvent
+
+    session = hosted(turns=0)
+    sizes = [1_000, 5_000_000, 1_500_000, 1_500_000, 1_500_000, 1_000, 12_000_000, 12_000_000]
+    store.append(session.pk, [NewEvent("note", 1_790_000_000_000, {"text": "x" * size}) for size in sizes])
+    path = paths.session(session.pk, "events")
+    assert pages(api, path) == [[1], [2], [3, 4], [5, 6], [7], [8]]
+    assert pages(api, path, limit=1) == [[seq] for seq in range(1, 9)]
+    assert [event["seq"] for event in api.get(path, after=6).json()["items"]] == [7]
+
+
+def test_bytes_bound_a_page_over_what_a_fork_shares(api: Caller, paths: Paths, hosted: Callable[..., Session]) -> None:
+    from sessions import store
+    from sessions.store import NewEvent
+
+    large = [NewEvent("note", 1_790_000_000_000, {"text": "x" * 1_500_000}) for _ in range(3)]
+    source = hosted(turns=0)
+    store.append(source.pk, large)
+    child = store.fork(source.pk)
+    store.append(child.pk, large)
+    assert pages(api, paths.session(child.pk, "events")) == [[1, 2], [3, 4], [5, 6]]
+
+
 @pytest.mark.parametrize("after", ["-1", "1.5", "1e3", "", "x", str(2**53), "9" * 30])
 def test_after_is_a_whole_number(api: Caller, paths: Paths, hosted: Callable[..., Session], after: str) -> None:
     assert_problem(api.get(paths.session(hosted(turns=0).pk, "events"), after=after), 400, "invalid_request", "after")

@@ -29,6 +29,7 @@ TURNS = "turns"
 EVENTS = "events"
 DEFAULT_EVENTS = 200
 MOST_EVENTS = 1000
+MOST_BYTES = 4_000_000
 REPLAYED = "Idempotency-Replayed"
 
 
@@ -87,7 +88,11 @@ class EventsView(SessionApiView):
         responses=answers({200: EventList}, 400, 404, 409),
     )
     def get(self, request: Request, workspace_id: uuid.UUID, agent_session_id: uuid.UUID) -> Response:
-        """List events, oldest first. A cursor notices when the history was rewound (409); `after` does not."""
+        """List events, oldest first. A cursor notices when the history was rewound (409); `after` does not.
+
+        A page ends before `limit` where its payloads would be more than 4 MB together; an event larger than that is a
+        page of its own. `nextCursor` says whether there is more, the number of items does not.
+        """
         known_parameters(request, "after", "cursor", "limit")
         session = session_for(caller(request), workspace_id, agent_session_id)
         limit = limit_of(request, default=DEFAULT_EVENTS, most=MOST_EVENTS)
@@ -96,7 +101,7 @@ class EventsView(SessionApiView):
             if "after" in request.query_params:
                 raise invalid_parameter("after", "Give either after or cursor.")
             after = _after_cursor(session, cursor, EVENTS)
-        events = history.events(session, after=after, limit=limit)
+        events = history.events(session, after=after, limit=limit, most_bytes=MOST_BYTES)
         more = bool(events) and events[-1].seq < session.last_seq
         next_cursor = _next(session, EVENTS, events[-1].seq) if more else None
         return Response(listed([projections.event_json(event) for event in events], next_cursor))
