@@ -51,9 +51,20 @@ def run_sections(database: str, names: Sequence[str], options: Sequence[str]) ->
             result = Path(folder) / f"{name}.json"
             command = [sys.executable, "-m", "tests.bench.one", name, str(result), *options]
             with place(url) as environ:
-                subprocess.run(command, cwd=PROJECT, env=environ, check=True)
+                _run(command, environ)
             reports.append({"database": database, **json.loads(result.read_text())})
     return reports
+
+
+def _run(command: list[str], environ: dict[str, str]) -> None:
+    """Run a section to its end; when this process is stopped first, the section stops what it started, too."""
+    with subprocess.Popen(command, cwd=PROJECT, env=environ) as process:
+        try:
+            code = process.wait()
+        finally:
+            process.terminate()
+    if code:
+        raise subprocess.CalledProcessError(code, command)
 
 
 def main() -> int:

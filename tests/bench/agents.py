@@ -1,10 +1,14 @@
-"""The agents' own forks and forkhost's, side by side: the same turns with the same texts, one fork each in turn."""
+"""The agents' own forks and forkhost's, side by side: the same turns with the same texts, one fork each in turn.
+
+All lengths take their turns together, so that a machine that is busy for a while slows none of them alone.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
@@ -20,28 +24,15 @@ def run(sizes: Sizes, vendor: str) -> Report:
     """Fork histories of each length with every agent that runs here, interleaved."""
     report = Report("agents", f"The agents' own forks beside forkhost's, {vendor}")
     place = world.make_world()
-    folder = Path(os.environ["FORKHOST_BENCH"])
     lengths = sizes.agent_turns
-    missing: list[str] = []
     with ExitStack() as stack:
-        makers: dict[str, Callable[[], list[Agent]]] = {
-            "Claude": lambda: contenders.claude(place, folder, lengths),
-            "Codex": lambda: contenders.codex(place, folder, lengths, stack),
-            "opencode": lambda: contenders.open_code(folder, lengths, stack),
-        }
-        agents: list[list[Agent]] = []
-        for name, make in makers.items():
-            try:
-                agents.append(make())
-            except (FileNotFoundError, opencode.CannotRun) as error:
-                missing.append(name)
-                report.notes.append(f"{name} was not measured: {error}.")
-        first: Medians = {}
-        for place_in_line, turns in enumerate(lengths):
-            hosted = contenders.hosted(place, turns)
-            present = [each[place_in_line] for each in agents]
-            _interleave([*hosted, *_contenders(present)], sizes.agent_rounds)
-            _table(report, turns, hosted, present, missing, first)
+        agents, missing = _agents(place, lengths, stack)
+        hosted = [contenders.hosted(place, turns) for turns in lengths]
+        _interleave([*chain(*hosted), *_contenders(list(chain(*agents)))], sizes.agent_rounds)
+    first: Medians = {}
+    for number, turns in enumerate(lengths):
+        _table(report, turns, hosted[number], [each[number] for each in agents], missing, first)
+    report.notes += [f"{name} was not measured: {why}." for name, why in missing.items()]
     report.notes += [
         "A turn is a prompt of 200 characters and an answer of 1,500; every history holds the same texts.",
         "x hosted: to forkhost's fork of a hosted session of that length. x own: to the agent's own fork, started as "
@@ -51,6 +42,26 @@ def run(sizes: Sizes, vendor: str) -> Report:
         "Codex is asked for the fork without its turns in the answer. forkhost has no adapter for opencode.",
     ]
     return report
+
+
+def _agents(
+    place: world.World, lengths: tuple[int, ...], stack: ExitStack
+) -> tuple[list[list[Agent]], Mapping[str, str]]:
+    """Those that run here, each with one entry a length; and why the others do not, by name."""
+    folder = Path(os.environ["FORKHOST_BENCH"])
+    makers: dict[str, Callable[[], list[Agent]]] = {
+        "Claude": lambda: contenders.claude(place, folder, lengths),
+        "Codex": lambda: contenders.codex(place, folder, lengths, stack),
+        "opencode": lambda: contenders.open_code(folder, lengths, stack),
+    }
+    agents: list[list[Agent]] = []
+    missing: dict[str, str] = {}
+    for name, make in makers.items():
+        try:
+            agents.append(make())
+        except (ImportError, FileNotFoundError, opencode.CannotRun) as error:
+            missing[name] = str(error)
+    return agents, missing
 
 
 def _contenders(agents: Sequence[Agent]) -> list[Contender]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -29,6 +30,8 @@ MODULES = {
 
 def main(section: str, result: str, *options: str) -> None:
     """Run it."""
+    # What was started is stopped in `finally` blocks, which an exception reaches and a bare signal does not.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     django.setup()
     from django.db import connection
 
