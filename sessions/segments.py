@@ -66,21 +66,20 @@ def part_at(parts: Iterable[Part], seq: int) -> Part | None:
 
 def seqs_between(parts: Iterable[Part], first: int, last: int) -> Q | None:
     """The condition on events with ``first <= seq <= last`` in these parts; None: there are none."""
-    condition: Q | None = None
-    for part in parts:
-        low, high = max(first, part.first_seq), min(last, part.last_seq)
-        if low <= high:
-            piece = Q(log_id=part.log_id, seq__range=(low, high))
-            condition = piece if condition is None else condition | piece
-    return condition
+    return _any_of("seq__range", ((part.log_id, part.first_seq, part.last_seq) for part in parts), first, last)
 
 
 def turns_between(parts: Iterable[Part], first: int, last: int) -> Q | None:
     """The condition on turns with ``first <= ordinal <= last`` in these parts; None: there are none."""
+    return _any_of("ordinal__range", ((part.log_id, part.first_turn, part.last_turn) for part in parts), first, last)
+
+
+def _any_of(lookup: str, spans: Iterable[tuple[int, int, int]], first: int, last: int) -> Q | None:
+    """Rows of a span's log that ``lookup`` finds in the span, as far as it lies between ``first`` and ``last``."""
     condition: Q | None = None
-    for part in parts:
-        low, high = max(first, part.first_turn), min(last, part.last_turn)
+    for log_id, begin, end in spans:
+        low, high = max(first, begin), min(last, end)
         if low <= high:
-            piece = Q(log_id=part.log_id, ordinal__range=(low, high))
+            piece = Q(("log_id", log_id), (lookup, (low, high)))
             condition = piece if condition is None else condition | piece
     return condition

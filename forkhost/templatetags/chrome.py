@@ -72,13 +72,7 @@ def _absolute(value: dt.datetime | int | None, kind: str, shape: str) -> SafeStr
     if at is None:
         return "time not recorded"
     at = at.astimezone(dt.UTC)
-    return format_html(
-        '<time datetime="{}" title="{} UTC" data-time="{}">{} UTC</time>',
-        at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        at.strftime("%Y-%m-%d %H:%M:%S"),
-        kind,
-        at.strftime(shape),
-    )
+    return _time(at, kind, f"{at.strftime(shape)} UTC")
 
 
 @register.filter
@@ -88,11 +82,17 @@ def ago(value: dt.datetime | int | None) -> SafeString | str:
     if at is None:
         return "never"
     at = at.astimezone(dt.UTC)
+    return _time(at, "ago", _ago(at, timezone.now()))
+
+
+def _time(at: dt.datetime, kind: str, words: str) -> SafeString:
+    """The element; the page's module fills it anew by ``kind``."""
     return format_html(
-        '<time datetime="{}" title="{} UTC" data-time="ago">{}</time>',
+        '<time datetime="{}" title="{} UTC" data-time="{}">{}</time>',
         at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         at.strftime("%Y-%m-%d %H:%M:%S"),
-        _ago(at, timezone.now()),
+        kind,
+        words,
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from forkhost.kit.api import body_of, caller, known_parameters
+from forkhost.kit.api import StrictSerializer, body_of, caller, known_parameters
 from forkhost.kit.schema import answers
 from forkhost.kit.scopes import Scope
 from sessions import history, store
@@ -24,20 +26,29 @@ from sessions.history import InteractionView
 from sessions.models import Session, WorkClaim
 
 
-def _interaction(session: Session, interaction_id: uuid.UUID) -> InteractionView | None:
-    return next((shown for shown in history.interactions(session) if shown.id == interaction_id), None)
-
-
-def _shown(session: Session, origin_id: uuid.UUID) -> dict[str, object]:
-    session.refresh_from_db()
-    found = next(shown for shown in history.interactions(session) if shown.origin_id == origin_id)
-    return projections.interaction_json(found)
-
-
-class InteractionsView(SessionApiView):
-    """The interactions of a session."""
+class WorkView(SessionApiView):
+    """One kind of work: a session's is listed, and added to."""
 
     scopes = {"GET": Scope.READ, "POST": Scope.OPERATE}
+
+
+class EndOfWorkView(SessionApiView):
+    """One piece of work, which is ended."""
+
+    scopes = {"POST": Scope.OPERATE}
+
+
+def _writes(operation_id: str, body: type[StrictSerializer], status: int, shown: Any) -> Callable[[Any], Any]:
+    """The documentation of a method that writes a session's work."""
+    responses = answers({status: shown}, 400, 404, 409, 413, 415)
+    return extend_schema(operation_id=operation_id, tags=["work"], request=body, responses=responses)
+
+
+# Interactions ---------------------------------------------------------------------------------------------------------
+
+
+class InteractionsView(WorkView):
+    """The interactions of a session."""
 
     @extend_schema(operation_id="listInteractions", tags=["work"], responses=answers({200: InteractionList}, 400, 404))
     def get(self, request: Request, workspace_id: uuid.UUID, agent_session_id: uuid.UUID) -> Response:
@@ -47,12 +58,7 @@ class InteractionsView(SessionApiView):
         items = [projections.interaction_json(interaction) for interaction in history.interactions(session)]
         return Response(listed(items, None))
 
-    @extend_schema(
-        operation_id="askInteraction",
-        tags=["work"],
-        request=AskBody,
-        responses=answers({201: InteractionSerializer}, 400, 404, 409, 413, 415),
-    )
+    @_writes("askInteraction", AskBody, 201, InteractionSerializer)
     def post(self, request: Request, workspace_id: uuid.UUID, agent_session_id: uuid.UUID) -> Response:
         """Ask for a person in a hosted session. The same `key` again is a 409 `unknown_reference`."""
         known_parameters(request)
@@ -62,17 +68,10 @@ class InteractionsView(SessionApiView):
         return Response(_shown(session, asked.pk), status=201)
 
 
-class AnswerView(SessionApiView):
+class AnswerView(EndOfWorkView):
     """A person's answer."""
 
-    scopes = {"POST": Scope.OPERATE}
-
-    @extend_schema(
-        operation_id="answerInteraction",
-        tags=["work"],
-        request=AnswerBody,
-        responses=answers({200: InteractionSerializer}, 400, 404, 409, 413, 415),
-    )
+    @_writes("answerInteraction", AnswerBody, 200, InteractionSerializer)
     def post(
         self, request: Request, workspace_id: uuid.UUID, agent_session_id: uuid.UUID, interaction_id: uuid.UUID
     ) -> Response:
@@ -89,10 +88,21 @@ class AnswerView(SessionApiView):
         return Response(_shown(session, interaction.origin_id))
 
 
-class ClaimsView(SessionApiView):
-    """The work claims of a session."""
+def _interaction(session: Session, interaction_id: uuid.UUID) -> InteractionView | None:
+    return next((shown for shown in history.interactions(session) if shown.id == interaction_id), None)
 
-    scopes = {"GET": Scope.READ, "POST": Scope.OPERATE}
+
+def _shown(session: Session, origin_id: uuid.UUID) -> dict[str, object]:
+    session.refresh_from_db()
+    found = next(shown for shown in history.interactions(session) if shown.origin_id == origin_id)
+    return projections.interaction_json(found)
+
+
+# Claims ---------------------------------------------------------------------------------------------------------------
+
+
+class ClaimsView(WorkView):
+    """The work claims of a session."""
 
     @extend_schema(
         operation_id="listClaims",
@@ -108,12 +118,7 @@ class ClaimsView(SessionApiView):
         page, cursor = newest_first(claims, request, kind=f"claims {session.pk}", time="created_at", moment=True)
         return Response(listed([projections.claim_json(claim) for claim in page], cursor))
 
-    @extend_schema(
-        operation_id="openClaim",
-        tags=["work"],
-        request=ClaimBody,
-        responses=answers({201: ClaimSerializer}, 400, 404, 409, 413, 415),
-    )
+    @_writes("openClaim", ClaimBody, 201, ClaimSerializer)
     def post(self, request: Request, workspace_id: uuid.UUID, agent_session_id: uuid.UUID) -> Response:
         """Say that something is unfinished on the session; under the strict contract it cannot be forked meanwhile."""
         known_parameters(request)
@@ -122,17 +127,10 @@ class ClaimsView(SessionApiView):
         return Response(projections.claim_json(store.open_claim(session.pk, body["kind"], body["note"])), status=201)
 
 
-class SettleClaimView(SessionApiView):
+class SettleClaimView(EndOfWorkView):
     """The end of a work claim."""
 
-    scopes = {"POST": Scope.OPERATE}
-
-    @extend_schema(
-        operation_id="settleClaim",
-        tags=["work"],
-        request=NoBody,
-        responses=answers({200: ClaimSerializer}, 400, 404, 409, 413, 415),
-    )
+    @_writes("settleClaim", NoBody, 200, ClaimSerializer)
     def post(
         self, request: Request, workspace_id: uuid.UUID, agent_session_id: uuid.UUID, claim_id: uuid.UUID
     ) -> Response:
