@@ -85,7 +85,7 @@ def _table(
     turns: int,
     hosted: Sequence[Contender],
     agents: Sequence[Agent],
-    missing: Sequence[str],
+    missing: Iterable[str],
     first: Medians,
 ) -> None:
     yard = median(hosted[0].seconds)
