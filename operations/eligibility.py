@@ -7,7 +7,7 @@ from django.core.exceptions import ObjectDoesNotExist
 from operations.points import ForkPoint, PointRefused, ResolvedPoint
 from operations.requests import Refused
 from sessions import capabilities
-from sessions.capabilities import SENTENCES, Reason
+from sessions.capabilities import SENTENCES, Capability, Reason
 from sessions.choices import SyncState, TurnPhase
 from sessions.history import latest_turn
 from sessions.models import Session, SessionSync
@@ -17,13 +17,20 @@ RETRY_AFTER_SECONDS = 2
 _READING = (SyncState.LISTED, SyncState.IMPORTING, SyncState.IMPORTED)
 
 
-def check(source: Session, asked: ForkPoint, point: ResolvedPoint | PointRefused) -> ResolvedPoint:
-    """The point, when the session and its turn can be forked. Raises :class:`Refused` with the adapter's own reason."""
+def check_session(source: Session, asked: ForkPoint) -> Capability:
+    """What the session can do, when it can be forked at all. Raises :class:`Refused` with the adapter's own reason."""
     capability = capabilities.session_capability(source)
     if not capability.fork:
         raise _refused(capability.reason, capability.sentence)
     if asked.follows_tail and _tail_is_behind(source):
         raise _refused(Reason.NOT_IMPORTED, SENTENCES[Reason.NOT_IMPORTED])
+    return capability
+
+
+def check_point(
+    source: Session, capability: Capability, asked: ForkPoint, point: ResolvedPoint | PointRefused
+) -> ResolvedPoint:
+    """The point, when the session can be cut there. Raises :class:`Refused` with the adapter's own reason."""
     if isinstance(point, PointRefused):
         missing = point.code == "turn_not_found"
         field = "/point/turnId" if asked.turn_id else "/point/seq" if asked.seq is not None else "/point"

@@ -42,6 +42,10 @@ class PointRefused(Exception):
         self.sentence = sentence
 
 
+class BoundaryRefused(PointRefused):
+    """An exact boundary that is none, as the session store refuses it: after a target id that is taken."""
+
+
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
     """Where to cut. ``turn_id`` belongs to ``throughTurn``; ``seq`` to ``throughSeq`` and, where given, ``atSeq``."""
@@ -153,10 +157,12 @@ def _through_seq(session: Session, point: ForkPoint) -> ResolvedPoint:
     if not capabilities.is_hosted(session):
         raise PointRefused("point_not_supported", "Only a hosted session can be forked at an exact sequence number.")
     if seq > session.last_seq:
-        raise PointRefused("invalid_fork_boundary", "The seq names no event of this session.")
+        raise BoundaryRefused("invalid_fork_boundary", "The seq names no event of this session.")
     turn = history.turn_at(session, seq)
     if turn is not None and turn.last_seq != seq:
-        raise PointRefused("fork_inside_turn", "The seq lies inside a turn; only the end of a turn can be a boundary.")
+        raise BoundaryRefused(
+            "fork_inside_turn", "The seq lies inside a turn; only the end of a turn can be a boundary."
+        )
     return ResolvedPoint(turn, seq)
 
 

@@ -14,7 +14,7 @@ from operations import destinations, eligibility, handover
 from operations.choices import Act, OperationStatus
 from operations.contracts import Policy, fenced, policy
 from operations.models import Operation, RequestAlias
-from operations.points import PointRefused, ResolvedPoint, resolve
+from operations.points import BoundaryRefused, PointRefused, ResolvedPoint, resolve
 from operations.requests import HASH_VERSION, Prepared, PrepareRequest, Refused, Wanted, normalise
 from operations.saga.moves import WAKE_UP, Lost, act, log, write_audit
 from sessions import identities, store, syncing, titles
@@ -32,8 +32,9 @@ def prepare(request: PrepareRequest) -> Prepared:
     """Make a fork durable, or answer with the operation that stands for this request already.
 
     Order: replay or conflict on the request id (workspace rights alone) -> barrier -> eligibility and quiescence ->
-    target id. Nothing is sent here; a worker of the session's runner goes on. Raises :class:`Refused`, and then nothing
-    was written.
+    target id. An exact boundary (``throughSeq``) that is none is told after a taken target id, as the session store
+    does. Nothing is sent here; a worker of the session's runner goes on. Raises :class:`Refused`, and then nothing was
+    written.
     """
     wanted = normalise(request)
     workspace = Workspace.objects.visible_to(wanted.user).filter(pk=wanted.workspace_id).first()
@@ -91,7 +92,11 @@ def _prepare_locked(wanted: Wanted, workspace: Workspace) -> Prepared:
         raise Refused("forks_disabled", 403, "New forks are switched off in this workspace.")
     if source.write_fence is not None:
         raise fenced(source.write_fence)
-    resolved = eligibility.check(source, wanted.point, point)
+    capability = eligibility.check_session(source, wanted.point)
+    if isinstance(point, BoundaryRefused):
+        # As the store has it: an id that is taken is told before a boundary that is none. Nothing stays reserved.
+        _reserve_target(wanted.target_session_id, uuid.uuid4())
+    resolved = eligibility.check_point(source, capability, wanted.point, point)
     destination = destinations.destination(source)
     rules.check_source(source, resolved)
     operation_id = uuid.uuid4()
