@@ -20,6 +20,7 @@ class ClaudeHome:
     """``config`` is what ``CLAUDE_CONFIG_DIR`` names; ``workdir`` is the project the sample conversations work in."""
 
     root: Path
+    workdir: Path
 
     @property
     def home(self) -> Path:
@@ -29,14 +30,13 @@ class ClaudeHome:
     def config(self) -> Path:
         return self.home / ".claude"
 
-    @property
-    def workdir(self) -> Path:
-        return self.root / "project"
 
+def make_home(root: Path, workdir: Path | None = None) -> ClaudeHome:
+    """Create an empty home below ``root`` (private to the user). Calling it again keeps what is there.
 
-def make_home(root: Path) -> ClaudeHome:
-    """Create an empty home below ``root`` (private to the user). Calling it again keeps what is there."""
-    made = ClaudeHome(root)
+    ``workdir`` is ``project`` below ``root`` unless it is given.
+    """
+    made = ClaudeHome(root, workdir or root / "project")
     for folder in (made.root, made.home, made.config, made.workdir):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return made

@@ -56,14 +56,14 @@ class Made:
 
 
 class Maker:
-    """Everything about making the samples below one folder."""
+    """Everything about making the samples: the agents' homes below ``folder``, who both work in ``project``."""
 
-    def __init__(self, folder: Path, say: Say) -> None:
+    def __init__(self, folder: Path, project: Path, say: Say) -> None:
         self.folder = folder
         self.say = say
-        self.claude = claude_home.make_home(folder / "claude")
+        self.project = project
+        self.claude = claude_home.make_home(folder / "claude", project)
         self.codex = folder / "codex"
-        self.project = self.claude.workdir
 
     def use_homes(self) -> None:
         """Make this process and its children see the demo's agents instead of the person's."""

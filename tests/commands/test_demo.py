@@ -20,11 +20,12 @@ def test_the_samples_and_their_forks_are_there(start: Start, tmp_path: Path) -> 
     forks = [sample.fork for sample in wanted if sample.fork]
     with sqlite3.connect(data / "forkhost.sqlite3") as connection:
         rows = connection.execute(
-            "SELECT provider, title, preview, turn_count, seed_length > 0 FROM agent_sessions_session"
+            "SELECT provider, title, preview, turn_count, cwd, seed_length > 0 FROM agent_sessions_session"
         ).fetchall()
         committed = connection.execute("SELECT count(*) FROM operations_operation WHERE status = 'committed'")
         assert committed.fetchone()[0] == len(forks)
-    roots = {(title or preview)[:40] for _, title, preview, _, forked in rows if not forked}
+    roots = {(title or preview)[:40] for _, title, preview, *_, forked in rows if not forked}
     assert roots == {(sample.title or sample.exchanges[0].prompt)[:40] for sample in wanted}
-    assert {turns for *_, turns, forked in rows if forked} == {fork.through + len(fork.exchanges) for fork in forks}
+    assert {turns for *_, turns, _, forked in rows if forked} == {fork.through + len(fork.exchanges) for fork in forks}
+    assert {cwd for *_, cwd, _ in rows} == {str(data / "shop")}, "both agents work in the one sample project"
     assert (data / "agents" / MADE).exists(), "the next start finds them made"

@@ -29,7 +29,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         preparing.require_writable_data()
         preparing.migrate()
-        maker = Maker(Path(settings.FORKHOST_DATA) / "agents", self._say)
+        data = Path(settings.FORKHOST_DATA)
+        maker = Maker(data / "agents", data / "shop", self._say)
         maker.use_homes()
         try:
             maker.make(preparing.first_user(workspaces.default_workspace()))
