@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 
 from forkhost.kit.leases import LeasedRow
 from operations.choices import (
@@ -106,7 +107,8 @@ class Operation(LeasedRow):
     process = models.JSONField(null=True)
     version = models.BigIntegerField(default=0)
 
-    prepared_at = models.DateTimeField()
+    # The default makes the insert hand back the time it wrote, whatever gave it.
+    prepared_at = models.DateTimeField(db_default=Now())
     dispatched_at = models.DateTimeField(null=True)
     accepted_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)

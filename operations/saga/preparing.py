@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import uuid
 from typing import Any
@@ -78,7 +77,7 @@ def _replay(wanted: Wanted) -> Prepared | None:
 
 
 def _prepare_locked(wanted: Wanted, workspace: Workspace) -> Prepared:
-    source, at = _lock_source(wanted)
+    source = _lock_source(wanted)
     answer = _replay(wanted)
     if answer is not None:
         return answer
@@ -101,28 +100,20 @@ def _prepare_locked(wanted: Wanted, workspace: Workspace) -> Prepared:
     rules.check_source(source, resolved)
     operation_id = uuid.uuid4()
     _reserve_target(wanted.target_session_id, operation_id)
-    return Prepared(_freeze(operation_id, wanted, source, resolved, destination, rules, at), replayed=False)
+    return Prepared(_freeze(operation_id, wanted, source, resolved, destination, rules), replayed=False)
 
 
-def _lock_source(wanted: Wanted) -> tuple[Session, dt.datetime]:
-    """The source with its row locked, so that nothing it is judged by changes until the transaction ends; and the time.
-
-    The time is the database's.
-    """
+def _lock_source(wanted: Wanted) -> Session:
+    """The source with its row locked, so that nothing it is judged by changes until the transaction ends."""
     rows = Session.objects.filter(pk=wanted.source_session_id, workspace_id=wanted.workspace_id)
     # On SQLite the transaction holds the one write lock.
     if connection.features.has_select_for_update:
         # Locked by itself: a locking join loses the row when a rewind that was waited for gave it another log.
         rows.select_for_update(no_key=True).values_list("pk", flat=True).first()
-    source = (
-        rows.visible_to(wanted.user)
-        .select_related("home__runner", "sync")
-        .annotate(read_at=clock.database_now())
-        .first()
-    )
+    source: Session | None = rows.visible_to(wanted.user).select_related("home__runner", "sync").first()
     if source is None:
         raise Refused("session_not_found", 404, "There is no such session, or it is not yours to see.")
-    return source, source.read_at
+    return source
 
 
 def _resolve(source: Session, wanted: Wanted) -> ResolvedPoint | PointRefused:
@@ -175,7 +166,6 @@ def _freeze(
     resolved: ResolvedPoint,
     destination: Home | None,
     rules: Policy,
-    at: dt.datetime,
 ) -> Operation:
     # The row was locked in this transaction already, and read after that.
     snapshot = freezing.take(source, freezing.checked_boundary(source, resolved.seq))
@@ -195,19 +185,21 @@ def _freeze(
         resolved_seq=resolved.seq,
         title=wanted.title or titles.fork_title(source.family_id),
         family_id=source.family_id,
-        prepared_at=at,
-        next_run_at=at,
+        prepared_at=clock.database_now(),
+        next_run_at=clock.database_now(),
         version=1,
         **_snapshot_columns(snapshot),
         **_turn_columns(resolved),
         **handover.runtime_columns(source, resolved, destination),
     )
     if rules.dispatch_seconds is not None:
-        operation.dispatch_by = at + dt.timedelta(seconds=rules.dispatch_seconds)
+        operation.dispatch_by = clock.database_now(rules.dispatch_seconds)
     if resolved.turn is not None:
         operation.target_turn_id = identities.inherited_turn_id(operation.pk, resolved.turn.origin_id)
     rules.hold_source(source.pk, operation.pk)
     _insert(operation, wanted)
+    # The database's own times, read when somebody asks for them; the first came back with the insert.
+    del operation.next_run_at, operation.dispatch_by
     return operation
 
 
