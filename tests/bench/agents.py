@@ -37,6 +37,8 @@ def run(sizes: Sizes, vendor: str) -> Report:
         "A turn is a prompt of 200 characters and an answer of 1,500; every history holds the same texts.",
         "x hosted: to forkhost's fork of a hosted session of that length. x own: to the agent's own fork, started as "
         "forkhost starts it. x shorter: to the same line with the shortest history.",
+        "cpu: processor time of everybody who works for the fork, a PostgreSQL server's left out; on a busy machine the "
+        "figure to go by.",
         "Through forkhost, the agent makes its own fork in a process of its own, and the child is proven before it is "
         "committed; the bytes are those of both sides.",
         "Codex is asked for the fork without its turns in the answer. forkhost has no adapter for opencode.",
@@ -120,6 +122,7 @@ def _line(
         "median": middle,
         "p95": p95(each.seconds),
         "count": len(each.seconds),
+        "cpu": fmean(each.cpu) if each.cpu else None,
         "bytes": fmean(each.added) if each.added else None,
         "times_hosted": middle / yard,
         "times_own": middle / median(own.seconds) if own else None,
@@ -131,6 +134,7 @@ def _line(
         n=len(each.seconds),
         median_ms=ms(middle),
         p95_ms=ms(p95(each.seconds)),
+        cpu_ms=ms(fmean(each.cpu)) if each.cpu else "",
         bytes_added=f"{fmean(each.added):,.0f}" if each.added else "",
         x_hosted=f"{middle / yard:.2f}",
         x_own=f"{middle / median(own.seconds):.2f}" if own else "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
@@ -37,21 +38,25 @@ class Contender:
     """One way to fork. ``stored`` tells the bytes that lie where its forks go; the lists have one entry a fork.
 
     ``weighed`` forks in a row, not timed, are weighed together where one alone is less than a page of a database.
+    ``server`` is the process that works for it besides this one and those it starts. ``cpu`` are seconds, too.
     """
 
     name: str
     fork: Callable[[], None]
     stored: Callable[[], int]
     weighed: int = 0
+    server: int = 0
     seconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
     added: list[float] = field(default_factory=list)
 
     def once(self) -> None:
         """Fork, and keep how long it took and what it left on disk."""
         before = self.stored()
-        begun = time.perf_counter()
+        worked, begun = processor_seconds(self.server), time.perf_counter()
         self.fork()
         self.seconds.append(time.perf_counter() - begun)
+        self.cpu.append(processor_seconds(self.server) - worked)
         self.added.append(self.stored() - before)
 
     def weigh(self) -> None:
@@ -162,12 +167,15 @@ def codex(place: world.World, folder: Path, lengths: tuple[int, ...], stack: Exi
         return bytes_below(home)
 
     def own(thread_id: str) -> list[Contender]:
+        def warm() -> None:
+            _thread_fork(running, thread_id)
+
         def cold() -> None:
             with _app_server(executable, home) as server:
                 _thread_fork(server, thread_id)
 
         return [
-            Contender("Codex: thread/fork, app-server running", lambda: _thread_fork(running, thread_id), stored),
+            Contender("Codex: thread/fork, app-server running", warm, stored, server=running.pid),
             Contender("Codex: app-server started, thread/fork", cold, stored),
         ]
 
@@ -201,9 +209,10 @@ def open_code(folder: Path, lengths: tuple[int, ...], stack: ExitStack) -> list[
 
 
 def _opencode_fork(server: opencode.OpenCode, session_id: str) -> Contender:
-    return Contender(
-        "opencode: POST /session/{id}/fork", lambda: _ignore(server.fork(session_id)), lambda: bytes_below(server.state)
-    )
+    def fork() -> None:
+        server.fork(session_id)
+
+    return Contender("opencode: POST /session/{id}/fork", fork, lambda: bytes_below(server.state), server=server.pid)
 
 
 def _ignore(_: object) -> None:
@@ -242,6 +251,17 @@ def _through(place: world.World, timed: Timed, source: Session, turns: int, fold
         return world.database_bytes() + bytes_below(folder)
 
     return Through(Contender("   the same through forkhost, proven and committed", fork, stored), calls)
+
+
+def processor_seconds(server: int) -> float:
+    """What this process, those it started and that ended, and ``server`` have used of the processors so far."""
+    used = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    stat = Path(f"/proc/{server}/stat")
+    if server and stat.exists():
+        # The name in brackets may hold anything; user and system time are the 14th and 15th field.
+        user, system = stat.read_text().rpartition(")")[2].split()[11:13]
+        used += (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return used
 
 
 def bytes_below(folder: Path) -> int:

@@ -79,6 +79,7 @@ class OpenCode:
     folder: Path
     environment: dict[str, str]
     client: httpx.Client
+    pid: int
 
     @property
     def state(self) -> Path:
@@ -137,7 +138,7 @@ def running(folder: Path) -> Iterator[OpenCode]:
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=CALL_SECONDS) as client:
         try:
             _wait_healthy(client, process)
-            yield OpenCode(argv, folder, environment, client)
+            yield OpenCode(argv, folder, environment, client, process.pid)
         finally:
             process.terminate()
             try:
