@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import django_filters
+from django.db import connection
 from django.db.models import Q
 from django.forms import CharField
 
@@ -14,6 +15,8 @@ from sessions.payloads import plain
 from sessions.querysets import SessionQuerySet
 
 TEXT_LIMIT = 500
+FEW = 300
+LAST_CHARACTER = "\U0010ffff"
 
 
 class _TextField(CharField):
@@ -55,8 +58,9 @@ class SessionFilterSet(django_filters.FilterSet):  # type: ignore[misc]
         return filtered
 
     def filter_kind(self, queryset: SessionQuerySet, name: str, value: str) -> SessionQuerySet:
-        """Roots or lanes."""
-        return queryset.filter(kind=value)
+        """Roots or lanes. That lanes have a parent is said too, because the index of lanes is about that."""
+        lanes = {"parent_session_id__isnull": False} if value == SessionKind.CHILD else {}
+        return queryset.filter(kind=value, **lanes)
 
     def filter_words(self, queryset: SessionQuerySet, name: str, value: str) -> SessionQuerySet:
         """Nothing here: ``sessions.search`` looks for words, before, and the form only says whether they can be."""
@@ -64,6 +68,15 @@ class SessionFilterSet(django_filters.FilterSet):  # type: ignore[misc]
 
     def filter_folder(self, queryset: SessionQuerySet, name: str, value: str) -> SessionQuerySet:
         """That folder or one inside it."""
-        folder = value.rstrip("/") or "/"
-        inside = folder if folder.endswith("/") else f"{folder}/"
-        return queryset.filter(Q(cwd=folder) | Q(cwd__startswith=inside))
+        inside = queryset.filter(_inside(value.rstrip("/") or "/"))
+        # Newest first, a list of few among very many would look at all others, too; and a list of many would sort them.
+        few = list(inside.order_by().values_list("pk", flat=True)[: FEW + 1])
+        return queryset.filter(pk__in=few) if len(few) <= FEW else inside
+
+
+def _inside(folder: str) -> Q:
+    within = Q(cwd=folder) | Q(cwd__startswith=folder if folder.endswith("/") else f"{folder}/")
+    # Both databases find a beginning in an index, each if it is put in its own way.
+    if connection.vendor == "postgresql":
+        return Q(cwd__startswith=folder) & within
+    return Q(cwd__gte=folder, cwd__lt=f"{folder}{LAST_CHARACTER}") & within

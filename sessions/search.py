@@ -26,7 +26,7 @@ from sessions.search_index import LogMatch
 from sessions.words import Piece
 
 # Words that more logs hold than that are looked for in the newest alone, and the answer says so.
-MOST_LOGS = 1_000
+MOST_LOGS = 500
 # A database takes so many values in one condition.
 MOST_SESSIONS = 5_000
 _CHUNK = 1_000

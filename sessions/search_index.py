@@ -21,7 +21,7 @@ from sessions.search_schema import INDEX, LOGS_FUNCTION, TABLE
 from sessions.words import PREFIX_LENGTH
 
 # SQLite: places that are read in one look; where they are all in a few logs, another look begins below these.
-PLACES_A_LOOK = 20_000
+PLACES_A_LOOK = 10_000
 LOOKS = 4
 # PostgreSQL: words that are probably in more places than that are looked for in the newest documents first.
 COMMON_PLACES = 15_000
@@ -74,10 +74,11 @@ def _on_sqlite(query: str, most: int) -> Matches:
         logs += _logs(rows)
         if sum(row[3] for row in rows) < PLACES_A_LOOK:
             return Matches(logs[:most], len(logs) <= most)
-        # One log cannot use up the room: where a look found few, the next goes on below the one it ended in.
+        # The last log may have been cut; what is left out of the oldest is no loss where there are others.
+        if len(logs) > ENOUGH_LOGS:
+            return Matches(logs[:-1][:most], False)
+        # One log cannot use up the room: the next look goes on below it.
         logs[-1] = _whole(query, logs[-1].log_id)
-        if len(logs) >= ENOUGH_LOGS:
-            break
         below = Place(logs[-1].log_id, TITLE).number
     return Matches(logs[:most], False)
 
@@ -87,8 +88,8 @@ def _on_postgresql(query: str, most: int) -> Matches:
         newest = f"SELECT id AS place, vector FROM {TABLE} ORDER BY id DESC LIMIT %s"  # noqa: S608
         places = f"SELECT place FROM ({newest}) AS newest WHERE vector @@ %s::tsquery"  # noqa: S608
         logs = _logs(_rows(_BY_LOG.format(places=places), NEWEST_DOCUMENTS, query))
-        if len(logs) >= ENOUGH_LOGS:
-            return Matches([*logs[:-1], _whole(query, logs[-1].log_id)][:most], False)
+        if len(logs) > ENOUGH_LOGS:
+            return Matches(logs[:-1][:most], False)
     logs = _logs(_rows(f"SELECT * FROM {LOGS_FUNCTION}(%s::tsquery, %s)", query, most + 1))  # noqa: S608
     return Matches(logs[:most], len(logs) <= most)
 
@@ -101,12 +102,8 @@ def _probable_places(query: str) -> int:
 
 
 def _whole(query: str, log_id: int) -> LogMatch:
-    """A log of which only the newest places were seen: a fork shows a prefix of it, so its first place decides."""
-    column, holds = (
-        ("id", "vector @@ %s::tsquery") if connection.vendor == "postgresql" else ("rowid", f"{INDEX} MATCH %s")
-    )
-    table = TABLE if connection.vendor == "postgresql" else INDEX
-    statement = f"SELECT {column} FROM {table} WHERE {holds} AND {column} BETWEEN %s AND %s ORDER BY {column} LIMIT 2"  # noqa: S608
+    """A log of which only the last places were seen: a fork shows a prefix of it, so the first decides."""
+    statement = f"SELECT rowid FROM {INDEX} WHERE {INDEX} MATCH %s AND rowid BETWEEN %s AND %s ORDER BY rowid LIMIT 2"  # noqa: S608
     found = _rows(statement, query, Place(log_id, TITLE).number, Place(log_id, LAST_SEQ).number)
     seqs = [place_of(number).seq for (number,) in found]
     return LogMatch(log_id, TITLE in seqs, next((seq for seq in seqs if seq != TITLE), None))

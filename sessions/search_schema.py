@@ -38,7 +38,7 @@ _POSTGRESQL = (
     # The planner takes reading a long vector for free, and would rather read them all than ask the index.
     f"CREATE OR REPLACE FUNCTION {LOGS_FUNCTION}(wanted tsquery, most integer) "  # noqa: S608
     "RETURNS TABLE (log_id bigint, titles bigint, first_seq bigint) LANGUAGE sql STABLE "
-    "SET enable_seqscan = off SET enable_indexscan = off SET max_parallel_workers_per_gather = 0 AS "
+    "SET enable_seqscan = off SET enable_indexscan = off SET max_parallel_workers_per_gather = 0 SET work_mem = '32MB' AS "
     f"$$ SELECT id >> {SEQ_BITS}, count(*) FILTER (WHERE {_SEQ} = 0), min({_SEQ}) FILTER (WHERE {_SEQ} > 0) "
     f"FROM {TABLE} WHERE vector @@ wanted GROUP BY 1 ORDER BY 1 DESC LIMIT most $$",
 )

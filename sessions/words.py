@@ -75,16 +75,18 @@ def event_text(kind: str, payload: dict[str, Any]) -> str:
 
 def snippet(text: str, wanted: list[str]) -> list[Piece]:
     """The surroundings of the first place where one of the words stands; the beginning when none does."""
-    matches = [match for match in _WORD.finditer(text) if _holds(_folded(match.group()), wanted)]
-    start = max(0, matches[0].start() - SNIPPET_BEFORE) if matches else 0
+    first = next((match.start() for match in _WORD.finditer(text) if _holds(_folded(match.group()), wanted)), None)
+    start = max(0, first - SNIPPET_BEFORE) if first is not None else 0
     end = min(len(text), start + SNIPPET_LENGTH)
     pieces: list[Piece] = []
     at = start
-    for match in matches:
+    # The text may be very long: behind what is shown, nothing is looked for.
+    for match in _WORD.finditer(text, first if first is not None else end):
         if match.end() > end:
             break
-        pieces += [Piece(text[at : match.start()], False), Piece(match.group(), True)]
-        at = match.end()
+        if _holds(_folded(match.group()), wanted):
+            pieces += [Piece(text[at : match.start()], False), Piece(match.group(), True)]
+            at = match.end()
     pieces.append(Piece(text[at:end], False))
     shown = [Piece("…", False)] if start else []
     shown += [Piece(re.sub(r"\s+", " ", piece.text), piece.found) for piece in pieces if piece.text]

@@ -110,6 +110,30 @@ class Session(models.Model):
                 fields=("workspace", "activity", "-updated_at_unix_ms", "-id"),
                 condition=Q(tombstoned_at__isnull=True),
             ),
+            # The list of forks alone, of sub-agents' lanes alone, of deleted sessions: each may be few among very many.
+            models.Index(
+                name="session_list_of_forks",
+                fields=("workspace", "-updated_at_unix_ms", "-id"),
+                condition=Q(tombstoned_at__isnull=True)
+                & (Q(fork_operation_id__isnull=False) | Q(observed_parent_id__isnull=False)),
+            ),
+            models.Index(
+                name="session_list_of_lanes",
+                fields=("workspace", "-updated_at_unix_ms", "-id"),
+                condition=Q(tombstoned_at__isnull=True, parent_session_id__isnull=False),
+            ),
+            models.Index(
+                name="session_list_of_deleted",
+                fields=("workspace", "-updated_at_unix_ms", "-id"),
+                condition=Q(tombstoned_at__isnull=False),
+            ),
+            # The list filtered by a folder in which few sessions work; its beginning is compared byte for byte.
+            models.Index(
+                name="session_by_folder",
+                fields=("workspace", "cwd"),
+                opclasses=("uuid_ops", "text_pattern_ops"),
+                condition=Q(tombstoned_at__isnull=True),
+            ),
             # What the search index has to catch up with, newest first.
             models.Index(name="session_search_due", fields=("-updated_at_unix_ms",), condition=Q(search_due=True)),
         )

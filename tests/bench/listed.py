@@ -66,7 +66,7 @@ class _Maker:
         session.pk, session.family_id, session.log_id = uuid.uuid4(), uuid.uuid4(), FIRST_LOG + number
         session.provider_session_id = str(session.pk)
         session.title = f"The {NEEDLE}" if number == self._count // 3 else self._texts.some(8)
-        session.preview = self._texts.some(20)
+        session.preview = self._texts.some(20)[:200]
         session.cwd = f"/home/dev/project{self._dice.randrange(200)}"
         session.visibility = Visibility.PRIVATE if self._dice.random() < 0.05 else Visibility.WORKSPACE
         session.created_at_unix_ms = session.updated_at_unix_ms = BEGAN_MS + number * 1000

@@ -85,13 +85,14 @@ def test_where_the_newest_are_enough_the_answer_says_that_there_is_more(
     people: People, family: dict[str, Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_index, "ENOUGH_LOGS", 1)
-    monkeypatch.setattr(search_index, "PLACES_A_LOOK", 4)
+    # So that the look ends in the log of the first; what may be only a part of a log is left out.
+    monkeypatch.setattr(search_index, "PLACES_A_LOOK", 10)
     monkeypatch.setattr(search_index, "COMMON_PLACES", 0)
-    monkeypatch.setattr(search_index, "NEWEST_DOCUMENTS", 4)
-    found = search.find(people.stranger, "rabbit")
+    monkeypatch.setattr(search_index, "NEWEST_DOCUMENTS", 21)
+    found = search.find(people.member, "rabbit")
     assert found.truncated
-    assert names(family, found) == {"elsewhere"}
-    assert [hit.seq for hit in found.hits([family["elsewhere"]])] == [2]
+    assert names(family, found) == {"full", "forked late"}
+    assert [hit.seq for hit in found.hits([family["full"]])] == [5]
 
 
 def test_more_logs_than_are_wanted_are_said_to_be_more(
