@@ -27,7 +27,8 @@ def test_a_huge_home_is_listed_before_anything_of_it_is_read(desk: Desk, told: T
 def test_the_background_reads_the_newest_first(desk: Desk, told: ToldAdapter, told_home: Home) -> None:
     sessions_of(told, told_home).extend(many(5))
     desk.scan(told_home)
-    due = dict(SessionSync.objects.values_list("session__provider_session_id", "next_run_at"))
+    rows = SessionSync.objects.values_list("session__provider_session_id", "next_run_at")
+    due = {str(name): at for name, at in rows if at is not None}
     newest_first = ["s4", "s3", "s2", "s1", "s0"]
     assert newest_first == sorted(newest_first, key=due.__getitem__)
     desk.read_all()
