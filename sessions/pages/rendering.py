@@ -37,7 +37,7 @@ RENDER_LIMIT = 60_000
 
 HIGHLIGHT_LIMIT = 12_000
 CACHE_BYTES = 48 * 1024 * 1024
-PAGE_SECONDS = 0.03
+PAGE_SECONDS = 0.015
 
 _TAGS = {
     "a", "blockquote", "br", "code", "div", "em", "h4", "hr", "li", "ol", "p", "pre", "s", "span", "strong", "sub",

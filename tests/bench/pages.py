@@ -13,6 +13,7 @@ from django.db import connection
 from django.test import Client
 
 from forkhost import preparing
+from forkhost.warming import warm_up
 from tests.bench import world
 from tests.bench.report import Report, median, ms, p95
 from tests.bench.sizes import MB, Sizes
@@ -48,11 +49,13 @@ def run(sizes: Sizes, vendor: str) -> Report:
 
 
 def signed_in(place: world.World) -> Client:
-    """A browser of the world's user; it is not told from one that comes through the web server."""
+    """A browser of the world's user; this process is prepared as the web server's is."""
     Path(os.environ["FORKHOST_DATA"]).mkdir(exist_ok=True)
     preparing.collect_static()
     client = Client(SERVER_NAME="localhost")
     client.force_login(place.user)
+    fetch(client, "/")
+    warm_up()
     return client
 
 
