@@ -56,12 +56,16 @@ class Row:
 
 @dataclass(slots=True)
 class Listing:
-    """One page. ``narrowed``: a filter is in force, so that an empty list means something else."""
+    """One page. ``narrowed``: a filter is in force, so that an empty list means something else.
+
+    ``truncated``: the words looked for are so common that not all of their places were looked at.
+    """
 
     rows: list[Row]
     next_cursor: str
     previous: bool
     narrowed: bool
+    truncated: bool
     providers: list[tuple[str, str]]
     folders: list[str]
     workspaces: list[Workspace]
@@ -76,7 +80,7 @@ def listing(user: User, query: QueryDict) -> Listing:
     workspaces = list(Workspace.objects.visible_to(user))
     workspace = _chosen(workspaces, query.get("workspace", ""))
     if workspace is None:
-        return Listing([], "", False, False, [], [], workspaces, None)
+        return Listing([], "", False, False, False, [], [], workspaces, None)
     # One workspace at a time: the index behind this list starts with it.
     everything: SessionQuerySet = Session.objects.visible_to(user).living().roots().filter(workspace=workspace)
     asked = _text(query, "q").strip()
@@ -93,6 +97,7 @@ def listing(user: User, query: QueryDict) -> Listing:
         _encode(sessions[-1]) if more else "",
         cursor is not None,
         any(query.get(name, "").strip() for name in ("q", "provider", "cwd", "state")),
+        found is not None and found.truncated,
         _providers({provider for provider, _ in recent} | ({_text(query, "provider")} - {""})),
         _folders([cwd for _, cwd in recent], query.get("cwd", "")),
         workspaces,

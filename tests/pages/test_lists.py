@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from forkhost.kit.clock import HeldClock
 from operations.choices import OperationStatus
-from sessions import indexing, runners, store
+from sessions import indexing, runners, search, store
 from sessions.models import Home, Session, Workspace
 from sessions.workspaces import join
 from tests.agents.sample_history import Talk, answer, home_of, imported, sample
@@ -26,6 +26,20 @@ SESSIONS = "/"
 def titles(page: object) -> list[str]:
     """The sessions listed, in order, by their link."""
     return [str(attrs["href"]) for attrs in tags(page, "a") if "data-stop-focus" in attrs]
+
+
+@pytest.mark.parametrize("address", ["/?q=rabbit", "/?q=rabbit&provider=nobody", "/search/?q=rabbit"])
+def test_it_is_said_when_not_all_places_were_looked_at(
+    reader: Client, people: People, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    home = home_of(people.workspace)
+    for number in range(2):
+        imported(home, f"Rabbit {number}")
+    indexing.catch_up()
+    said = "the oldest places were not looked at"
+    assert said not in words(reader.get(address))
+    monkeypatch.setattr(search, "MOST_LOGS", 1)
+    assert said in words(reader.get(address))
 
 
 def test_sessions_are_listed_by_their_last_activity(reader: Client, people: People) -> None:
