@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
+from django.conf import settings
 
 from forkhost.kit.stopping import StopFlag
 
@@ -34,12 +35,16 @@ class PartFailed(Exception):
 
 @dataclass(slots=True)
 class Part:
-    """One program to keep running. ``name`` is for people."""
+    """One program to keep running. ``name`` is for people.
+
+    ``watches_parent``: it sees by itself when its supervisor has died.
+    """
 
     name: str
     argv: Sequence[str]
     environ: Mapping[str, str]
     cwd: str
+    watches_parent: bool = False
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     start_again_at: float = 0.0
@@ -54,7 +59,8 @@ class Part:
             cwd=self.cwd,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            preexec_fn=_end_with(os.getpid()),
+            # Nothing may run between fork and exec in a process that has other threads.
+            preexec_fn=None if self.watches_parent else _end_with(os.getpid()),
         )
 
     def tend(self) -> None:
@@ -75,6 +81,18 @@ class Part:
         self.start_again_at = now + min(2.0**self.quick_ends / 2, LONGEST_BACKOFF_SECONDS)
 
 
+def own_part(name: str, argv: Sequence[str], *, watches_parent: bool = False) -> Part:
+    """A program of this checkout, with this process's settings and data."""
+    code = str(settings.BASE_DIR)
+    environ = {
+        **os.environ,
+        "FORKHOST_DATA": str(settings.FORKHOST_DATA),
+        "DJANGO_SETTINGS_MODULE": os.environ["DJANGO_SETTINGS_MODULE"],
+        "PYTHONPATH": os.pathsep.join([code, *filter(None, [os.environ.get("PYTHONPATH", "")])]),
+    }
+    return Part(name, argv, environ, code, watches_parent)
+
+
 def _end_with(parent: int) -> Callable[[], None] | None:
     """On Linux, have the child asked to stop when the supervisor dies without being able to ask."""
     if _libc is None:
@@ -89,7 +107,10 @@ def _end_with(parent: int) -> Callable[[], None] | None:
 
 
 def keep_running(
-    parts: Sequence[Part], stop: StopFlag, ready: Callable[[], bool], on_ready: Callable[[], None]
+    parts: Sequence[Part],
+    stop: StopFlag,
+    ready: Callable[[], bool] = lambda: True,
+    on_ready: Callable[[], None] = lambda: None,
 ) -> None:
     """Keep ``parts`` running until ``stop`` is requested, then stop them all.
 

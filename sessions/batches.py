@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import structlog
-from django.db import transaction
 
 from forkhost.kit import wakeups
 from sessions import history, store
@@ -173,7 +172,7 @@ class Batch:
             # Worked out before the transaction begins: SQLite lets nobody else write while one is open.
             draft = self._draft() if self.entries else None
             try:
-                with transaction.atomic():
+                with self.pace.writing():
                     if draft is not None:
                         self.last_seq = self.appender.write(draft).last_seq
                     if binding is not None:

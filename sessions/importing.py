@@ -24,6 +24,7 @@ from sessions.pacing import Pace
 from sessions.providers import registry
 from sessions.providers.base import Adapter, ReadCursor, ReadRestart, TurnBinding, Unreadable
 from sessions.recorded import Diverged
+from sessions.repeatable import repeatable_writes
 from sessions.segments import parts_of
 from sessions.store.bindings import seed_turns
 from sessions.syncing import LEASE_SECONDS, Hurry, give_back, transcript_missing
@@ -163,7 +164,8 @@ def import_claimed(lease: Lease, must_stop: Callable[[], bool]) -> None:
     stretch = Stretch()
     with LeaseKeeper(SessionSync, lease, LEASE_SECONDS) as keeper:
         try:
-            result = _read(sync, lease, lambda: keeper.lost or must_stop() or stretch.is_over())
+            with repeatable_writes():
+                result = _read(sync, lease, lambda: keeper.lost or must_stop() or stretch.is_over())
         except LeaseLost:
             return
         except Exception as error:

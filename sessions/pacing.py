@@ -1,24 +1,29 @@
 """How much an import writes at once, so that it is fast alone and nobody waits for it beside others.
 
-SQLite has one writer at a time: as long as a batch is being committed, nobody else can write. Whether anybody else does
+SQLite has one writer at a time: as long as a batch is being written, nobody else can write. Whether anybody else does
 is seen from ``PRAGMA data_version``, which other connections' commits move and our own do not. PostgreSQL has no such
 lock, so batches may always be large there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 
-from django.db import connection
+from django.db import connection, transaction
 
 PAUSE_SECONDS = 0.002
+# Beside others, how many times as long as a batch kept them from writing they are left alone after it.
+PAUSE_TIMES = 3.0
+LONGEST_PAUSE_SECONDS = 0.1
 # How long others count as busy after a commit of theirs.
 BESIDE_OTHERS_SECONDS = 2.0
 
 EVENTS_ALONE = 1000
-EVENTS_BESIDE_OTHERS = 200
+EVENTS_BESIDE_OTHERS = 100
 CHARACTERS_ALONE = 1_000_000
-CHARACTERS_BESIDE_OTHERS = 400_000
+CHARACTERS_BESIDE_OTHERS = 200_000
 
 
 class Pace:
@@ -27,8 +32,10 @@ class Pace:
     def __init__(self) -> None:
         self._version: int | None = None
         self._others_until = 0.0
+        self._one_writer = connection.vendor == "sqlite"
         # Nobody has been looked for yet.
-        self._alone = connection.vendor != "sqlite"
+        self._alone = not self._one_writer
+        self._held = 0.0
 
     @property
     def events(self) -> int:
@@ -40,10 +47,22 @@ class Pace:
         """Characters of one batch."""
         return CHARACTERS_ALONE if self._alone else CHARACTERS_BESIDE_OTHERS
 
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction; how long it lasted counts for the rest after it."""
+        with transaction.atomic():
+            began = time.monotonic()
+            yield
+            self._held = time.monotonic() - began
+
     def rest(self) -> None:
         """After each batch: leave others a moment, and look whether there are any."""
-        time.sleep(PAUSE_SECONDS)
-        if connection.vendor == "sqlite":
+        if not self._alone and self._one_writer:
+            _settle_log()
+            time.sleep(min(max(PAUSE_SECONDS, PAUSE_TIMES * self._held), LONGEST_PAUSE_SECONDS))
+        else:
+            time.sleep(PAUSE_SECONDS)
+        if self._one_writer:
             self._look()
 
     def _look(self) -> None:
@@ -55,3 +74,11 @@ class Pace:
             self._others_until = now + BESIDE_OTHERS_SECONDS
         self._version = version
         self._alone = now >= self._others_until
+
+
+def _settle_log() -> None:
+    """Put the batch on disk, which keeps nobody from writing: or the next commit of somebody else would have to."""
+    if not connection.in_atomic_block:
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            cursor.fetchall()

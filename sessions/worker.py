@@ -6,7 +6,9 @@ workers may serve one runner: homes and transcripts are claimed, so nothing is d
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 import threading
 import time
 import uuid
@@ -26,10 +28,12 @@ from sessions.importing import import_claimed
 from sessions.models import Home, Runner
 from sessions.providers import registry
 from sessions.providers.base import Unreadable
+from sessions.repeatable import repeatable_writes
 from sessions.syncing import WAKE_UP, claim_next
 
 log = structlog.get_logger(__name__)
 
+SWITCH_SECONDS = 0.0005
 HOME_LEASE_SECONDS = 20.0
 SCAN_SECONDS = 1.0
 SLOWEST_SCAN_SECONDS = 15.0
@@ -44,12 +48,24 @@ RETENTION_BUSY_SECONDS = 5.0
 LONGEST_BACKOFF_SECONDS = 30.0
 
 
-def run(runner: Runner, stop: StopFlag, extra_homes: Sequence[tuple[str, Path]] = ()) -> None:
-    """Work for ``runner`` until ``stop`` is requested; returns when every loop has ended."""
+def start(runner: Runner, stop: StopFlag, extra_homes: Sequence[tuple[str, Path]] = ()) -> SessionWorker:
+    """Start the loops in a process that does nothing else; they end once ``stop`` is requested."""
+    settle()
     worker = SessionWorker(runner, stop, extra_homes)
     worker.start()
-    stop.wait(threading.TIMEOUT_MAX)
-    worker.join()
+    return worker
+
+
+def settle() -> None:
+    """Make the most of a process that reads transcripts and serves nobody directly.
+
+    A thread that holds the database's one write lock gets the interpreter back soon. And the garbage collector is spared
+    what is loaded by now: it stays, and looking through it again and again costs an import a tenth.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
+    registry.adapters()
+    gc.collect()
+    gc.freeze()
 
 
 class SessionWorker:
@@ -172,7 +188,9 @@ class SessionWorker:
     def _index(self) -> float:
         """Catch the search index up by one step, then leave the database to others for at least as long."""
         began = time.monotonic()
-        if not indexing.step():
+        with repeatable_writes():
+            found = indexing.step()
+        if not found:
             return INDEX_IDLE_SECONDS
         return time.monotonic() - began
 

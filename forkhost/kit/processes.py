@@ -6,6 +6,7 @@ process for ever. Linux only; elsewhere nothing is ever proven dead.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,3 +121,16 @@ def _stat(pid: int) -> _Stat | None:
         session=int(fields[3]),
         started_at=fields[19].decode("ascii"),
     )
+
+
+def yield_to_others(niceness: int) -> None:
+    """Let other processes go first from now on, as far as the system allows it.
+
+    Linux schedules each session as one group, so within a session of its own a process's niceness says nothing to the
+    others; the group has one, too.
+    """
+    with contextlib.suppress(OSError):
+        os.nice(niceness)
+    if os.getsid(0) == os.getpid():
+        with contextlib.suppress(OSError):
+            (PROC / "self" / "autogroup").write_text(str(niceness), encoding="ascii")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from django.utils import timezone
-
+from forkhost.kit import clock
 from sessions import store
 from sessions.choices import SyncState
 from sessions.models import Home, SessionSync
@@ -29,7 +28,7 @@ def test_a_fenced_source_is_deferred_and_catches_up(desk: Desk, told: ToldAdapte
     assert deferred.settings == {}
     assert deferred.sync.next_run_at is not None, "it is tried again soon"
     assert store.release_fence(deferred.pk, operation_id)
-    SessionSync.objects.update(next_run_at=timezone.now())
+    SessionSync.objects.update(next_run_at=clock.database_now(-1.0))
     caught_up = desk.read_one()
     assert caught_up is not None
     assert caught_up.sync.state == SyncState.IMPORTED
@@ -47,6 +46,6 @@ def test_a_tombstoned_session_takes_nothing_until_it_is_restored(
     desk.bring_in(told_home)
     assert texts(only_session(told_home)) == ["prompt 1", "answer 1"]
     store.restore(only_session(told_home).pk)
-    SessionSync.objects.update(next_run_at=timezone.now())
+    SessionSync.objects.update(next_run_at=clock.database_now(-1.0))
     desk.read_all()
     assert texts(only_session(told_home)) == ["prompt 1", "answer 1", "prompt 2", "answer 2"]

@@ -107,3 +107,22 @@ def test_batches_shrink_while_somebody_else_writes_to_sqlite(vendor: str) -> Non
     together([write])
     pace.rest()
     assert pace.events == (EVENTS_BESIDE_OTHERS if vendor == "sqlite" else EVENTS_ALONE)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_beside_others_they_are_left_alone_for_longer_than_a_batch_kept_them_waiting(
+    vendor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    now = iter(range(1000))
+    pace = Pace()
+    pace.rest()
+    together([lambda: Workspace.objects.create(name="Other", slug="other")])
+    pace.rest()
+    monkeypatch.setattr("sessions.pacing.time.sleep", slept.append)
+    monkeypatch.setattr("sessions.pacing.time.monotonic", lambda: next(now) * 0.01)
+    with pace.writing():
+        pass
+    pace.rest()
+    beside = pytest.approx(0.01 * pacing.PAUSE_TIMES)
+    assert slept == [beside if vendor == "sqlite" else pacing.PAUSE_SECONDS]

@@ -7,7 +7,6 @@ import os
 import socket
 import sys
 import webbrowser
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -136,22 +135,10 @@ def web_part(host: str, port: int) -> supervision.Part:
     argv = [sys.executable, "-m", "granian", "--no-ws", "--respawn-failed-workers"]
     for option, value in options.items():
         argv += [option, value]
-    return _part("web server", [*argv, "forkhost.wsgi:application"])
+    return supervision.own_part("web server", [*argv, "forkhost.wsgi:application"])
 
 
 def worker_part(runner: str) -> supervision.Part:
     """The worker of this machine."""
     argv = [sys.executable, "-m", "django", "worker"]
-    return _part("worker", [*argv, "--runner", runner] if runner else argv)
-
-
-def _part(name: str, argv: list[str]) -> supervision.Part:
-    code = str(Path(settings.BASE_DIR))
-    paths = [code, *filter(None, [os.environ.get("PYTHONPATH", "")])]
-    environ = {
-        **os.environ,
-        "FORKHOST_DATA": str(settings.FORKHOST_DATA),
-        "DJANGO_SETTINGS_MODULE": os.environ["DJANGO_SETTINGS_MODULE"],
-        "PYTHONPATH": os.pathsep.join(paths),
-    }
-    return supervision.Part(name, argv, environ, cwd=code)
+    return supervision.own_part("worker", [*argv, "--runner", runner] if runner else argv)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,12 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
-from forkhost import preparing
+from forkhost import preparing, supervision
 from forkhost.kit.stopping import StopFlag
 from forkhost.kit.wakeups import Listener
 from operations import worker as operations_worker
 from operations.saga.moves import WAKE_UP as OPERATIONS_WAKE_UP
 from sessions import runners, workspaces
-from sessions import worker as sessions_worker
 from sessions.models import Runner
 from sessions.providers import registry
 
@@ -60,11 +61,24 @@ class Command(BaseCommand):
             forks = ForkThread(runner, stop)
             forks.start()
             log.info("worker_started", runner=runner.name)
-            sessions_worker.run(runner, stop, options["home"])
-            forks.join()
+            try:
+                supervision.keep_running([importer_part(runner, options["home"])], stop)
+            except supervision.PartFailed as error:
+                raise CommandError(f"The worker stopped: {error}") from error
+            finally:
+                stop.request()
+                forks.join()
         if forks.error is not None:
             raise CommandError(f"The worker stopped: {type(forks.error).__name__}: {forks.error}") from forks.error
         log.info("worker_stopped", runner=runner.name)
+
+
+def importer_part(runner: Runner, homes: Sequence[tuple[str, Path]]) -> supervision.Part:
+    """The other half: it finds and reads sessions. It ends by itself when this process does."""
+    argv = [sys.executable, "-m", "django", "importer", str(runner.pk)]
+    for provider, folder in homes:
+        argv += ["--home", f"{provider}={folder}"]
+    return supervision.own_part("importer", argv, watches_parent=True)
 
 
 class ForkThread(threading.Thread):
