@@ -100,7 +100,7 @@ def database() -> Iterator[Finding]:
         preparing.refuse_unmigrated()
         installed = triggers.installed(connection)
     except (CommandError, Error) as error:
-        yield Finding(Level.PROBLEM, "database", str(error), "Check DATABASE_URL, then run: python manage.py migrate")
+        yield Finding(Level.PROBLEM, "database", str(error), "Check DATABASE_URL, then run: ./manage.py migrate")
         return
     missing = set(triggers.EXPECTED) - set(installed)
     if missing:
@@ -108,7 +108,7 @@ def database() -> Iterator[Finding]:
             Level.PROBLEM,
             "database",
             f"{len(missing)} of the guards that make history immutable are missing",
-            "Run: python manage.py migrate",
+            "Run: ./manage.py migrate",
         )
         return
     yield Finding(Level.OK, "database", f"{connection.vendor}, up to date")
@@ -121,7 +121,7 @@ def agents() -> Iterator[Finding]:
     for adapter in registry.adapters().values():
         home = adapter.default_home(os.environ)
         if home is None:
-            yield Finding(Level.NOTE, adapter.label, "no state folder of it on this machine")
+            yield Finding(Level.NOTE, adapter.label, "no state folder of it where it would keep it for you")
         else:
             yield _proof(adapter, home)
 
@@ -152,7 +152,7 @@ def workers() -> Iterator[Finding]:
                 Level.PROBLEM,
                 f"worker on {runner.name}",
                 since,
-                f"Start it there: python manage.py worker --runner {runner.name}",
+                f"Start it there: ./manage.py worker --runner {runner.name}",
             )
     if not Runner.objects.exists():
         yield Finding(Level.PROBLEM, "worker", "none has ever run", "Start everything with: make up")
@@ -175,7 +175,7 @@ def transcripts() -> Iterator[Finding]:
     """How far the import is."""
     counts = dict(SessionSync.objects.values_list("state").annotate(number=Count("pk")))
     if not counts:
-        yield Finding(Level.NOTE, "sessions", "none found yet")
+        yield Finding(Level.NOTE, "sessions", "none of an agent found yet")
         return
     listed = ", ".join(f"{counts[state]} {state}" for state in SyncState if state in counts)
     yield Finding(Level.OK, "sessions", listed)

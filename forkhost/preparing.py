@@ -42,7 +42,7 @@ def refuse_unmigrated() -> None:
         raise CommandError(f"The database cannot be used: {_first_line(error)}") from error
     if missing:
         raise CommandError(
-            f"The database is not up to date ({len(missing)} migrations are missing). Run: python manage.py migrate"
+            f"The database is not up to date ({len(missing)} migrations are missing). Run: ./manage.py migrate"
         )
 
 

@@ -1,6 +1,6 @@
 """Records turns of an agent of one's own, forks at a turn, and goes on in both. Python 3.11 and nothing else.
 
-FORKHOST_TOKEN=... python record_and_fork.py http://127.0.0.1:8000
+FORKHOST_TOKEN=... python3 record_and_fork.py http://127.0.0.1:8000
 """
 
 import json

@@ -60,7 +60,7 @@ def test_a_worker_that_is_away_is_named_with_the_command_that_starts_it(well: Ho
     printed, ending = doctor()
     assert ending == "One thing needs attention."
     assert "!!    worker on here: never seen" in printed
-    assert "-> Start it there: python manage.py worker --runner here" in printed
+    assert "-> Start it there: ./manage.py worker --runner here" in printed
 
 
 def test_an_installation_that_never_ran_is_told_how_to_start(db: None, told: ToldAdapter) -> None:  # noqa: F811
