@@ -13,6 +13,7 @@ from django.db.models import Count, Q
 from django.http import HttpRequest
 
 from operations.choices import OPEN_STATUSES, OperationStatus
+from operations.console.rights import may_settle
 from operations.models import Operation, OperationAudit
 from operations.pages.opening import acknowledging_url, opening_url
 from operations.pages.presentation import State, state_of
@@ -73,6 +74,13 @@ def nav_counts(context: dict[str, Any]) -> dict[str, int]:
     found = dict(unfinished.order_by().values_list("status").annotate(count=Count("pk")))
     unknown = found.pop(OperationStatus.UNKNOWN.value, 0)
     return {"open": sum(found.values()), "unknown": unknown}
+
+
+@register.simple_tag(takes_context=True)
+def may_decide(context: dict[str, Any], operation: Operation) -> bool:
+    """Whether the reader may decide about this fork in the admin."""
+    user = _user(context)
+    return bool(getattr(user, "is_staff", False)) and may_settle(user, operation)
 
 
 @register.simple_tag(takes_context=True)

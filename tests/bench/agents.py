@@ -40,7 +40,8 @@ def run(sizes: Sizes, vendor: str) -> Report:
         "cpu: processor time of everybody who works for the fork, a PostgreSQL server's left out; on a busy machine the "
         "figure to go by.",
         "Through forkhost, the agent makes its own fork in a process of its own, and the child is proven before it is "
-        "committed; the bytes are those of both sides.",
+        "committed; the bytes are those of both sides. Its own share is all but the call: most of it is the look into "
+        "the agent's source right before the call, which reads as far as the chosen turn.",
         "Codex is asked for the fork without its turns in the answer. forkhost has no adapter for opencode.",
     ]
     return report

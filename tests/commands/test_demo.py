@@ -16,6 +16,9 @@ def test_the_samples_and_their_forks_are_there(start: Start, tmp_path: Path) -> 
     first = start(*arguments, DATABASE_URL="postgresql://real@127.0.0.1:1/real")
     first.wait_for("Stop:", seconds=300)
     assert first.stop() == 0, first.output
+    assert f"./manage.py token NAME --create --data {data}\n" in first.output
+    making = first.output[: first.output.index("A token for its API")]
+    assert [line for line in making.splitlines() if not line.startswith(("Making", "Importing"))] == []
     wanted = [*samples.CODEX, *samples.CLAUDE]
     forks = [sample.fork for sample in wanted if sample.fork]
     with sqlite3.connect(data / "forkhost.sqlite3") as connection:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
+from django.urls import reverse
 
 from operations.models import Operation
 from sessions.choices import MemberRole
@@ -97,3 +98,12 @@ def test_who_is_no_staff_does_not_reach_the_console(
         answer: Any = browser_of(people.member).get(address)
         assert answer.status_code == 302
         assert "/login/" in answer["Location"]
+
+
+def test_whoever_may_decide_is_led_from_the_forks_page_to_its_evidence(
+    people: People, settler: User, unknown: Operation, browser_of: Callable[[User], Client]
+) -> None:
+    page = reverse("operations:operation", args=[unknown.pk])
+    assert card(unknown) in links(browser_of(settler).get(page))
+    for who in (people.member, allow(people.second_member), staff(people.member)):
+        assert card(unknown) not in links(browser_of(who).get(page))

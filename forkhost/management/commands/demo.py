@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,16 @@ from forkhost import preparing
 from forkhost.demo.making import Maker, SampleFailed
 from forkhost.management.commands.up import DEFAULT_BIND, bind_address
 from sessions import workspaces
+
+
+@contextlib.contextmanager
+def _without_chatter() -> Iterator[None]:
+    """Only warnings are logged while the samples are made: sentences say how far it is."""
+    logging.disable(logging.INFO)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 class Command(BaseCommand):
@@ -33,9 +46,11 @@ class Command(BaseCommand):
         maker = Maker(data / "agents", data / "shop", self._say)
         maker.use_homes()
         try:
-            maker.make(preparing.first_user(workspaces.default_workspace()))
+            with _without_chatter():
+                maker.make(preparing.first_user(workspaces.default_workspace()))
         except SampleFailed as error:
             raise CommandError(str(error)) from error
+        self._say(f"A token for its API: ./manage.py token NAME --create --data {data}")
         call_command("up", bind=options["bind"], no_open=options["no_open"])
 
     def _say(self, sentence: str) -> None:

@@ -37,7 +37,7 @@ class Command(BaseCommand):
         processes.yield_to_others(NICENESS)
         runner = Runner.objects.filter(pk=options["runner"]).first()
         if runner is None:
-            raise CommandError("There is no such runner. Start this with: python manage.py worker")
+            raise CommandError("There is no such runner. Start this with: ./manage.py worker")
         with StopFlag() as stop:
             loops = sessions_worker.start(runner, stop, options["home"])
             while not stop.wait(ORPHAN_SECONDS):
