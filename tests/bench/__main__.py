@@ -85,7 +85,8 @@ def main() -> int:
         asked.json.write_text(json.dumps(reports, indent=1))
     verdicts = [row["kept"] for report in reports for row in report["rows"] if row["kept"] is not None]
     kept = sum(verdicts)
-    print(f"{kept} of {len(verdicts)} promises kept, {time.monotonic() - begun:.0f} s.")
+    outcome = f"{kept} of {len(verdicts)} promises kept" if verdicts else "Nothing was promised about these"
+    print(f"{outcome}, {time.monotonic() - begun:.0f} s.")
     return 1 if asked.check and kept < len(verdicts) else 0
 
 
