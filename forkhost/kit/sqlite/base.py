@@ -2,21 +2,20 @@
 
 SQLite's own wait grows to a tenth of a second between two looks. The lock is free for a moment between two short
 transactions, so whoever came late finds it taken again and again: with four writers the unluckiest waits a second. Here
-everyone looks about every half millisecond, so everyone has the same chance.
+everyone looks every half millisecond at first and never more seldom than every few, so everyone has the same chance.
 """
 
 from __future__ import annotations
 
-import contextlib
 import random
 import sqlite3
 import time
-from collections.abc import Iterator
 
 from django.db.backends.sqlite3 import base
-from django.db.utils import OperationalError
 
-_SHORTEST, _LONGEST = 0.0002, 0.0008
+_SHORTEST, _LONGEST = 0.0005, 0.004
+# Who has waited long looks a little more seldom, so that a crowd of waiting threads leaves time for the one at work.
+_PAUSE_PER_SECOND_WAITED = 0.02
 # The lower byte of SQLite's extended error codes.
 _PRIMARY_CODE = 0xFF
 
@@ -27,27 +26,25 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def _start_transaction_under_autocommit(self) -> None:
         """BEGIN, waiting at most ``OPTIONS["timeout"]`` seconds. Raises OperationalError (database is locked)."""
         seconds = self.settings_dict["OPTIONS"].get("timeout", 5.0)
-        deadline = time.monotonic() + seconds
-        with self._own_wait_off(seconds):
-            while True:
-                try:
-                    super()._start_transaction_under_autocommit()  # type: ignore[misc]
-                except OperationalError as error:
-                    if not _is_busy(error) or time.monotonic() >= deadline:
-                        raise
-                else:
-                    return
-                time.sleep(random.uniform(_SHORTEST, _LONGEST))  # noqa: S311
+        with self.wrap_database_errors:
+            self.connection.execute("PRAGMA busy_timeout = 0")
+            try:
+                self._begin(seconds)
+            finally:
+                self.connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
-    @contextlib.contextmanager
-    def _own_wait_off(self, seconds: float) -> Iterator[None]:
-        self.connection.execute("PRAGMA busy_timeout = 0")
-        try:
-            yield
-        finally:
-            self.connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
-
-
-def _is_busy(error: OperationalError) -> bool:
-    code = getattr(error.__cause__, "sqlite_errorcode", 0)
-    return code & _PRIMARY_CODE == sqlite3.SQLITE_BUSY
+    def _begin(self, seconds: float) -> None:
+        # The driver's connection, because a look that fails must cost next to nothing.
+        begin = f"BEGIN {self.transaction_mode or ''}"
+        started = time.monotonic()
+        while True:
+            try:
+                self.connection.execute(begin)
+            except sqlite3.OperationalError as error:
+                waited = time.monotonic() - started
+                if error.sqlite_errorcode & _PRIMARY_CODE != sqlite3.SQLITE_BUSY or waited >= seconds:
+                    raise
+            else:
+                return
+            pause = min(_SHORTEST + waited * _PAUSE_PER_SECOND_WAITED, _LONGEST)
+            time.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311
