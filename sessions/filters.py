@@ -15,7 +15,7 @@ from sessions.payloads import plain
 from sessions.querysets import SessionQuerySet
 
 TEXT_LIMIT = 500
-FEW = 300
+MOST_FEW = 300
 LAST_CHARACTER = "\U0010ffff"
 
 
@@ -39,6 +39,7 @@ class SessionFilterSet(django_filters.FilterSet):  # type: ignore[misc]
     """``provider``: exactly. ``cwd``: that folder or one inside it. ``q`` is checked, and is for ``sessions.search``.
 
     ``kind``: roots unless it asks for sub-agents' lanes. An invalid form filters nothing, so check ``is_valid``.
+    ``few`` says that the queryset is chosen by id already.
     """
 
     provider = TextFilter(field_name="provider")
@@ -49,6 +50,10 @@ class SessionFilterSet(django_filters.FilterSet):  # type: ignore[misc]
     class Meta:
         model = Session
         fields = ("provider", "q", "cwd", "kind")
+
+    def __init__(self, *args: Any, few: bool = False, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.few = few
 
     def filter_queryset(self, queryset: SessionQuerySet) -> SessionQuerySet:
         """Roots, unless the form asks for something else."""
@@ -68,15 +73,18 @@ class SessionFilterSet(django_filters.FilterSet):  # type: ignore[misc]
 
     def filter_folder(self, queryset: SessionQuerySet, name: str, value: str) -> SessionQuerySet:
         """That folder or one inside it."""
-        inside = queryset.filter(_inside(value.rstrip("/") or "/"))
+        folder = value.rstrip("/") or "/"
+        within = Q(cwd=folder) | Q(cwd__startswith=folder if folder.endswith("/") else f"{folder}/")
+        if self.few:
+            return queryset.filter(within)
         # Newest first, a list of few among very many would look at all others, too; and a list of many would sort them.
-        few = list(inside.order_by().values_list("pk", flat=True)[: FEW + 1])
-        return queryset.filter(pk__in=few) if len(few) <= FEW else inside
+        few = queryset.filter(_beginning(folder), within).order_by().values_list("pk", flat=True)[: MOST_FEW + 1]
+        ids = list(few)
+        return queryset.filter(pk__in=ids) if len(ids) <= MOST_FEW else queryset.filter(within)
 
 
-def _inside(folder: str) -> Q:
-    within = Q(cwd=folder) | Q(cwd__startswith=folder if folder.endswith("/") else f"{folder}/")
-    # Both databases find a beginning in an index, each if it is put in its own way.
+def _beginning(folder: str) -> Q:
+    """What the index of folders can be asked for; each database has a way of its own to put it."""
     if connection.vendor == "postgresql":
-        return Q(cwd__startswith=folder) & within
-    return Q(cwd__gte=folder, cwd__lt=f"{folder}{LAST_CHARACTER}") & within
+        return Q(cwd__startswith=folder)
+    return Q(cwd__gte=folder, cwd__lt=f"{folder}{LAST_CHARACTER}")

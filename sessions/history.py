@@ -11,10 +11,11 @@ import functools
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import or_
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BigIntegerField, Func
+from django.db.models import BigIntegerField, Func, Q
 from django.db.models.sql.compiler import SQLCompiler
 
 from sessions import identities, payloads
@@ -291,6 +292,14 @@ class _Bytes(Func):
 
     def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> tuple[str, Any]:
         return self.as_sql(compiler, connection, function="LENGTH", **context)
+
+
+def payload_sizes(session: Session, ranges: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """The bytes of the payloads of the events in these ranges of seqs, by seq; nothing of them is read."""
+    parts = parts_of(session)
+    conditions = [seqs_between(parts, first, last) for first, last in ranges]
+    condition = functools.reduce(or_, filter(None, conditions), Q(pk__in=[]))
+    return dict(Event.objects.filter(condition).values_list("seq", _Bytes("payload")))
 
 
 def _last_that_fits(parts: Sequence[Part], first: int, last: int, most_bytes: int) -> int:

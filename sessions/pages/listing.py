@@ -85,7 +85,7 @@ def listing(user: User, query: QueryDict) -> Listing:
     everything: SessionQuerySet = Session.objects.visible_to(user).living().roots().filter(workspace=workspace)
     asked = _text(query, "q").strip()
     found = search.find(user, asked, workspace) if asked else None
-    narrowed = _narrow(found.sessions if found is not None else everything, query)
+    narrowed = _narrow(found.sessions if found is not None else everything, query, few=found is not None)
     cursor = _decode(query.get("cursor", ""))
     page = _after(narrowed, cursor).select_related("home__runner", "sync").order_by("-updated_at_unix_ms", "-id")
     sessions = list(page[: PAGE_SIZE + 1])
@@ -134,11 +134,11 @@ def _chosen(workspaces: Sequence[Workspace], wanted: str) -> Workspace | None:
     return next((workspace for workspace in workspaces if workspace.slug == wanted), next(iter(workspaces), None))
 
 
-def _narrow(sessions: SessionQuerySet, query: QueryDict) -> SessionQuerySet:
+def _narrow(sessions: SessionQuerySet, query: QueryDict, *, few: bool) -> SessionQuerySet:
     data: MultiValueDict[str, str] = MultiValueDict(
         {name: [_text(query, name)] for name in ("provider", "cwd") if query.get(name)}
     )
-    chosen = SessionFilterSet(data, queryset=sessions)
+    chosen = SessionFilterSet(data, queryset=sessions, few=few)
     if chosen.is_valid():
         sessions = chosen.qs
     return sessions.filter(_state(query.get("state", "")))

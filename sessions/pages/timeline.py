@@ -1,7 +1,7 @@
-"""Which turns one page shows, bounded by events, and what each of them holds.
+"""Which turns one page shows, bounded by events and by their size, and what each of them holds.
 
 A page never depends on how long the history is. Turns are read by ordinal and events by seq, both with both bounds known.
-A turn longer than a page shows its beginning and its end, and links to a page of its own.
+A turn longer than a page shows its beginning and its end (``sessions.pages.pieces``), and links to a page of its own.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from sessions import history
 from sessions.history import EventView, TurnView
 from sessions.models import Session
 from sessions.pages.blocks import Block, build
+from sessions.pages.pieces import BETWEEN_BYTES, BETWEEN_EVENTS, Pieces, pieces
 from sessions.pages.rendering import Renderer
 
 TURNS_PER_PAGE = 30
 EVENTS_PER_PAGE = 120
-HEAD_EVENTS = 60
-TAIL_EVENTS = 25
-BETWEEN_EVENTS = 40
+BYTES_PER_PAGE = 1_500_000
+# Turns that are measured together: a page of usual ones, so that a page of large ones does not measure many in vain.
+MEASURED_AT_ONCE = 6
 TURNS_BEFORE = 2
 
 
@@ -83,9 +84,10 @@ def page_from(session: Session, ordinal: int) -> Page:
 
 def page_around(session: Session, ordinal: int) -> Page:
     """A page that holds ``ordinal``: the newest one if it does, else one that starts a little before it."""
-    newest = tail_page(session)
-    if newest.rows and newest.rows[0].turn.ordinal <= ordinal:
-        return newest
+    if ordinal > session.turn_count - TURNS_PER_PAGE:
+        newest = tail_page(session)
+        if newest.rows and newest.rows[0].turn.ordinal <= ordinal:
+            return newest
     page = page_from(session, ordinal - TURNS_BEFORE)
     return page if any(row.turn.ordinal == ordinal for row in page.rows) else page_from(session, ordinal)
 
@@ -95,85 +97,70 @@ def _page(session: Session, first: int, last: int, direction: Direction) -> Page
         return Page([], _standalone(session, 1, session.last_seq), None, None, session.last_seq)
     turns = history.turns(session, first=first, limit=last - first + 2)
     following = turns.pop() if turns and turns[-1].ordinal == last + 1 else None
-    kept = _fill(session, turns, direction)
+    ends = [turn.first_seq - 1 for turn in turns[1:]] + [following.first_seq - 1 if following else session.last_seq]
+    kept = _fill(session, turns, ends, direction)
     if not kept:
         return Page([], [], None, None, session.last_seq)
-    after_kept = next((turn for turn in turns if turn.ordinal == kept[-1].ordinal + 1), following)
-    end = after_kept.first_seq - 1 if after_kept is not None else session.last_seq
-    renderer = Renderer()
-    rows = _rows(session, kept, end, renderer)
-    opening = kept[0].ordinal == 1 and kept[0].first_seq > 1
+    begin, end = kept[0].turn, kept[-1].end
+    opening = begin.ordinal == 1 and begin.first_seq > 1
     return Page(
-        rows,
-        _standalone(session, 1, kept[0].first_seq - 1) if opening else [],
-        kept[0].ordinal if kept[0].ordinal > 1 else None,
-        kept[-1].ordinal + 1 if kept[-1].ordinal < session.turn_count else None,
+        _rows(session, kept, Renderer()),
+        _standalone(session, 1, begin.first_seq - 1) if opening else [],
+        begin.ordinal if begin.ordinal > 1 else None,
+        kept[-1].turn.ordinal + 1 if kept[-1].turn.ordinal < session.turn_count else None,
         end,
     )
 
 
-def _fill(session: Session, turns: list[TurnView], direction: Direction) -> list[TurnView]:
-    """As many turns as fit, at least one."""
-    room = EVENTS_PER_PAGE
-    kept: list[TurnView] = []
-    for turn in turns if direction is Direction.FORWARD else reversed(turns):
-        room -= min(_length(session, turn), HEAD_EVENTS + TAIL_EVENTS)
-        if kept and room < 0:
-            break
-        kept.append(turn)
-    return kept if direction is Direction.FORWARD else kept[::-1]
+def _fill(session: Session, turns: Sequence[TurnView], ends: Sequence[int], direction: Direction) -> list[Pieces]:
+    """As many turns as fit, at least one, in order."""
+    room, room_bytes = EVENTS_PER_PAGE, BYTES_PER_PAGE
+    kept: list[Pieces] = []
+    forward = direction is Direction.FORWARD
+    order = range(len(turns)) if forward else range(len(turns) - 1, -1, -1)
+    for start in range(0, len(turns), MEASURED_AT_ONCE):
+        chosen = order[start : start + MEASURED_AT_ONCE]
+        for each in pieces(session, [turns[at] for at in chosen], [ends[at] for at in chosen]):
+            room, room_bytes = room - each.count, room_bytes - each.size
+            if kept and (room < 0 or room_bytes < 0):
+                return kept if forward else kept[::-1]
+            kept.append(each)
+    return kept if forward else kept[::-1]
 
 
-def _length(session: Session, turn: TurnView) -> int:
-    return (turn.last_seq or session.last_seq) - turn.first_seq + 1
-
-
-def rows_from(session: Session, ordinal: int) -> list[TurnRow]:
-    """The rows from ``ordinal`` to the newest, at most a page of them; for the live end of a page."""
-    return page_from(session, ordinal).rows
-
-
-def _rows(session: Session, turns: Sequence[TurnView], end: int, renderer: Renderer) -> list[TurnRow]:
-    """``turns`` are neighbours; ``end`` is the last seq before the next turn."""
-    ends = [turn.first_seq - 1 for turn in turns[1:]] + [end]
-    events = _read(session, turns, ends)
+def _rows(session: Session, kept: Sequence[Pieces], renderer: Renderer) -> list[TurnRow]:
+    """``kept`` are neighbours."""
+    events = _read(session, kept)
+    seed = session.seed_length
     rows = []
-    for turn, row_end in zip(turns, ends, strict=True):
-        last = min(turn.last_seq or row_end, row_end)
-        inside = [event for event in events if turn.first_seq <= event.seq <= last]
-        after = [event for event in events if last < event.seq <= row_end]
-        seed = session.seed_length
+    for each in kept:
+        turn = each.turn
+        inside = [event for event in events if turn.first_seq <= event.seq <= each.last]
+        after = [event for event in events if each.last < event.seq <= each.end]
         row = TurnRow(
             turn,
+            left_out=each.left_out,
             inherited_after=build((event for event in after if event.seq <= seed), renderer),
             after=build((event for event in after if event.seq > seed), renderer),
-            seam=bool(seed) and turn.first_seq <= seed <= row_end,
+            seam=bool(seed) and turn.first_seq <= seed <= each.end,
         )
-        row.left_out = last - turn.first_seq + 1 - len(inside)
-        if row.left_out:
-            row.head = build((event for event in inside if event.seq < turn.first_seq + HEAD_EVENTS), renderer)
-            row.tail = build((event for event in inside if event.seq >= turn.first_seq + HEAD_EVENTS), renderer)
+        if each.left_out:
+            row.head = build((event for event in inside if event.seq <= each.head), renderer)
+            row.tail = build((event for event in inside if event.seq >= each.tail), renderer)
         else:
             row.head = build(inside, renderer)
         rows.append(row)
     return rows
 
 
-def _read(session: Session, turns: Sequence[TurnView], ends: Sequence[int]) -> list[EventView]:
-    """The events of the turns, those in the middle of a very long turn left out; neighbouring ranges read at once."""
+def _read(session: Session, kept: Sequence[Pieces]) -> list[EventView]:
+    """The events of the pieces; neighbouring ranges are read at once."""
     ranges: list[tuple[int, int]] = []
-    for turn, end in zip(turns, ends, strict=True):
-        last = min(turn.last_seq or end, end)
-        pieces = [(turn.first_seq, last)]
-        if last - turn.first_seq + 1 > HEAD_EVENTS + TAIL_EVENTS:
-            pieces = [(turn.first_seq, turn.first_seq + HEAD_EVENTS - 1), (last - TAIL_EVENTS + 1, last)]
-        if end > last:
-            pieces.append((last + 1, min(end, last + BETWEEN_EVENTS)))
-        for piece in pieces:
-            if ranges and ranges[-1][1] + 1 == piece[0]:
-                ranges[-1] = (ranges[-1][0], piece[1])
-            else:
-                ranges.append(piece)
+    for piece in (piece for each in kept for piece in each.ranges):
+        if ranges and ranges[-1][1] + 1 == piece[0]:
+            ranges[-1] = (ranges[-1][0], piece[1])
+        else:
+            ranges.append(piece)
     events: list[EventView] = []
     for first, last in ranges:
         events += history.events(session, after=first - 1, limit=last - first + 1, through=last)
@@ -184,4 +171,5 @@ def _standalone(session: Session, first: int, last: int) -> list[Block]:
     if last < first:
         return []
     limit = min(BETWEEN_EVENTS, last - first + 1)
-    return build(history.events(session, after=first - 1, limit=limit, through=last), Renderer())
+    events = history.events(session, after=first - 1, limit=limit, through=last, most_bytes=BETWEEN_BYTES)
+    return build(events, Renderer())

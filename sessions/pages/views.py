@@ -28,6 +28,7 @@ from sessions.pages.rendering import Renderer
 from sessions.payloads import plain
 
 RECORDS_PER_PAGE = 100
+BYTES_PER_PAGE = 1_500_000
 WHOLE_TEXT_LIMIT = 2_000_000
 SHOWN_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 NOT_MODIFIED = 204
@@ -161,7 +162,7 @@ def turn_detail(request: HttpRequest, session_id: uuid.UUID, ordinal: int) -> Ht
         raise Http404
     last = turn.last_seq or agent_session.last_seq
     after = max(_number(request, "after") or 0, turn.first_seq - 1)
-    events = history.events(agent_session, after=after, limit=RECORDS_PER_PAGE, through=last)
+    events = history.events(agent_session, after=after, limit=RECORDS_PER_PAGE, through=last, most_bytes=BYTES_PER_PAGE)
     end = events[-1].seq if events else last
     context = {
         "nav": "sessions",

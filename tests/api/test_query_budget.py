@@ -89,7 +89,7 @@ def test_turns_and_events(
     for source, forks in ((small, 1), (large, 4)):
         for _ in range(forks):
             forked(source)
-    for below, most in (("turns", 6), ("events", 5), ("interactions", 4), ("claims", 3)):
+    for below, most in (("turns", 6), ("events", 6), ("interactions", 4), ("claims", 3)):
         counts = [queries_of(api, paths.session(session.pk, below)) for session in (small, large)]
         assert counts[0] == counts[1] <= most, (below, counts)
 

@@ -37,6 +37,8 @@ def run(sizes: Sizes, vendor: str) -> Report:
     _ask(report, client, "first page, again and again", _same(f"{url}?from=1", rounds), MOST_SECONDS)
     unseen = [f"{url}?from={1 + number * step}" for number in range(1, rounds + 1)]
     _ask(report, client, "a page nobody has seen", unseen, MOST_SECONDS)
+    found = [f"{url}?turn={number * step + step // 2}" for number in range(1, rounds + 1)]
+    _ask(report, client, "where a search leads to, unseen", found, MOST_SECONDS)
     size = len(fetch(client, url).body)
     api = f"/v1/workspaces/{place.workspace.pk}/agent-sessions/{session.pk}"
     anywhere = [f"{api}/events?after={number * (events // (rounds + 1))}&limit=200" for number in range(rounds)]

@@ -12,7 +12,7 @@ from django.urls import reverse
 from sessions import store
 from sessions.choices import EventKind
 from sessions.models import Session, SessionSync
-from sessions.pages import timeline
+from sessions.pages import pieces
 from sessions.store import NewEvent, TurnEnd, TurnStart
 from tests.agents.sample_history import OUTPUT, Talk, answer, conversation, home_of, imported, sample, tool
 from tests.pages.support import all_tags, html, links, session_page, tags, words
@@ -241,7 +241,7 @@ def test_a_page_is_bounded_by_records(reader: Client, people: People) -> None:
     talker.say("Work", *(answer(f"step {number}") for number in range(500)))
     page = reader.get(session_page(session))
     said = re.findall(r"step \d+", words(page))
-    assert len(said) <= timeline.HEAD_EVENTS + timeline.TAIL_EVENTS
+    assert len(said) <= pieces.HEAD_EVENTS + pieces.TAIL_EVENTS
     assert (said[0], said[-1]) == ("step 0", "step 499")
     assert "more records of this turn" in words(page)
     whole = reverse("sessions:turn", args=[session.pk, 2])

@@ -72,7 +72,7 @@ class SessionsView(SessionApiView):
             visible = disposal.bin_of(user).filter(workspace=workspace)
         elif 0 < len(q) <= TEXT_LIMIT:
             visible = search.find(user, q, workspace).sessions
-        chosen = SessionFilterSet(request.query_params, queryset=visible)
+        chosen = SessionFilterSet(request.query_params, queryset=visible, few=bool(q))
         if not chosen.is_valid():
             name, errors = next(iter(chosen.errors.items()))
             raise invalid_parameter(name, f"{name}: {errors[0]}")
