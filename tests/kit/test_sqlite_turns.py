@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 import time
@@ -68,3 +69,39 @@ def test_a_statement_outside_of_a_transaction_still_waits_as_sqlite_does() -> No
         pass
 
     assert busy_timeout() == connection.settings_dict["OPTIONS"]["timeout"] * 1000
+
+
+def test_threads_of_one_process_take_turns_and_none_is_left_in_line() -> None:
+    done: list[int] = []
+
+    def write(number: int) -> None:
+        try:
+            for _ in range(20):
+                with transaction.atomic():
+                    time.sleep(0.0005)
+                with contextlib.suppress(ZeroDivisionError), transaction.atomic():
+                    raise ZeroDivisionError
+            done.append(number)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    assert sorted(done) == [0, 1, 2, 3]
+
+
+def test_a_connection_that_is_closed_inside_its_transaction_gives_its_turn_back() -> None:
+    def leave() -> None:
+        with contextlib.suppress(Exception), transaction.atomic():
+            connection.close()
+
+    thread = threading.Thread(target=leave)
+    thread.start()
+    thread.join(10)
+
+    with transaction.atomic():
+        pass
