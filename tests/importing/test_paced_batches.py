@@ -60,6 +60,25 @@ def test_batches_that_cut_turns_say_the_same_as_one(
     assert history.event_digests(other, 1, other.last_seq) == history.event_digests(session, 1, session.last_seq)
 
 
+def test_how_far_an_import_came_is_written_with_each_batch(
+    desk: Desk, told: ToldAdapter, told_home: Home, small_batches: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions_of(told, told_home).append(Told("s", [*turn(1), *turn(2), *turn(3)], cursor_every=3))
+    told_so_far: list[tuple[str, int, int]] = []
+    rest = Pace.rest
+
+    def look(self: Pace) -> None:
+        sync = only_session(told_home).sync
+        told_so_far.append((sync.state, sync.bytes_done, sync.bytes_total))
+        rest(self)
+
+    monkeypatch.setattr(Pace, "rest", look)
+    desk.bring_in(told_home)
+    assert [done for _, done, _ in told_so_far] == sorted({done for _, done, _ in told_so_far}), "it moves each time"
+    assert len(told_so_far) > 3
+    assert {(state, total) for state, _, total in told_so_far} == {(SyncState.IMPORTING, 12)}
+
+
 def test_a_session_renamed_while_its_batch_is_worked_out_is_imported_all_the_same(
     desk: Desk, told: ToldAdapter, told_home: Home, small_batches: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -228,13 +228,14 @@ def cut_at(source: Path, checkpoint: str) -> Cut | None:
     ``went_on`` tells that the next row of the branch belongs to the same turn. Raises ``OSError``.
     """
     full = scan(source)
-    place = next((n for n, row in enumerate(full.rows) if row.uuid == checkpoint), None)
+    place = full.rows.find(checkpoint)
     if place is None:
         return None
     row = full.rows[place]
-    following = [each for each in canonical(full.rows).rows if each.offset > row.offset and each.visible]
-    went_on = bool(following) and following[0].role in (RowRole.ASSISTANT, RowRole.RESULT)
-    return Cut(full, canonical(full.rows[: place + 1]), row.end, went_on)
+    branch = canonical(full.rows).rows
+    following = next((each for each in branch[branch.behind(row.end) :] if each.visible), None)
+    went_on = following is not None and following.role in (RowRole.ASSISTANT, RowRole.RESULT)
+    return Cut(full, canonical(full.rows, first=place + 1), row.end, went_on)
 
 
 def ends_with(cut: Cut, binding: TurnBinding) -> bool:

@@ -1,13 +1,13 @@
 """Reads a transcript as turns and events, in bounded memory, and goes on where an earlier reading stopped.
 
-The file is read twice: once to index its rows (a few hundred bytes each), then, along the canonical branch, each row's
+The file is read twice: once to index its rows (some thirty bytes each), then, along the canonical branch, each row's
 content by its offset.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -23,9 +23,10 @@ from sessions.providers.base import (
     Unreadable,
 )
 from sessions.providers.claude.chain import Branch, canonical
+from sessions.providers.claude.index import Picked, Row, model_and_effort
 from sessions.providers.claude.registry_files import OwnerState, owner_of
 from sessions.providers.claude.roles import IMAGE_NOTE, TURN_STARTS, RowRole, blocks_of, message_content, text_of
-from sessions.providers.claude.transcripts import Row, Scan, Titles, load, prefix_digest, scan
+from sessions.providers.claude.transcripts import Scan, Titles, load, prefix_digest, scan
 from sessions.providers.claude.turns import Ahead, TurnMachine, TurnState
 
 CURSOR_VERSION = 1
@@ -76,7 +77,7 @@ class Reading:
 
     scan: Scan
     branch: Branch
-    rows: Sequence[Row]
+    rows: Picked
     position: Position
     state: TurnState
     restart: bool = False
@@ -103,10 +104,10 @@ def _read(source: Source, since: Json | None, after: TurnBinding | None) -> Iter
     total = source.path.stat().st_size
     damage = [(offset, item) for offset, item in reading.scan.damage if offset >= position.offset]
     with source.path.open("rb") as file:
-        for count, (row, ahead) in enumerate(_with_ahead(file, reading), start=1):
+        for count, (row, data, ahead) in enumerate(_with_ahead(file, reading), start=1):
             while damage and damage[0][0] < row.offset:
                 yield damage.pop(0)[1]
-            yield from machine.feed(row, load(file, row), ahead)
+            yield from machine.feed(row, data, ahead)
             position.take(row)
             position.offset, position.lines = row.end, row.number
             if count % CURSOR_EVERY_ROWS == 0:
@@ -162,8 +163,7 @@ def _continue_at_tip(source: Source, since: Json, position: Position) -> Reading
     """Go on from the new bytes alone, when every new row hangs below the last one delivered."""
     titles = Titles(position.custom_title, position.generated_title)
     new = scan(source.path, start=position.offset, lines_before=position.lines, lane=source.lane, titles=titles)
-    known = {position.tip, *(row.uuid for row in new.rows)}
-    if any(row.parent not in known for row in new.rows):
+    if not new.rows.hang_below(position.tip):
         return None
     branch = canonical(new.rows, position.tip)
     if new.rows and branch.reaches != position.tip:
@@ -176,15 +176,12 @@ def _continue_on_branch(source: Source, since: Json, position: Position) -> Read
     full = scan(source.path, lane=source.lane)
     branch = canonical(full.rows)
     seen = Position()
-    rest = []
-    for row in branch.rows:
-        if row.offset < position.offset:
-            seen.take(row)
-        else:
-            rest.append(row)
+    count = branch.rows.behind(position.offset)
+    for row in branch.rows[:count]:
+        seen.take(row)
     if (seen.visible, seen.digest) != (position.visible, position.digest):
         return None
-    return Reading(full, branch, rest, position, TurnState.from_json(since["state"]))
+    return Reading(full, branch, branch.rows[count:], position, TurnState.from_json(since["state"]))
 
 
 def _from_start(source: Source, after: TurnBinding | None) -> Reading:
@@ -198,69 +195,71 @@ def _from_start(source: Source, after: TurnBinding | None) -> Reading:
             "inherited_prefix_changed", "The turn that this session was forked at is no longer part of its history."
         )
     position = Position()
-    rest = []
-    for row in branch.rows:
-        if row.offset <= boundary:
-            position.take(row)
-        else:
-            rest.append(row)
+    count = branch.rows.behind(boundary + 1)
+    for row in branch.rows[:count]:
+        position.take(row)
     checkpoint = str(after.data.get("checkpoint") or "")
     state = TurnState(turn_id=after.provider_turn_id, checkpoint=checkpoint, broken=bool(after.data.get("broken")))
-    return Reading(full, branch, rest, position, state)
+    return Reading(full, branch, branch.rows[count:], position, state)
 
 
 def _inherited_end(full: Scan, branch: Branch, checkpoint: str) -> int | None:
     """Offset of the checkpoint row, None when the branch no longer runs through all that was inherited."""
-    by_uuid = {row.uuid: row for row in full.rows}
-    row = by_uuid.get(checkpoint)
-    if row is None:
+    index = full.rows.find(checkpoint)
+    if index is None:
         return None
-    boundary = row.offset
-    while row is not None and not row.visible:
-        row = by_uuid.get(row.parent or "")
-    kept = {each.uuid for each in branch.rows}
-    return boundary if row is not None and row.uuid in kept else None
+    boundary, seen = full.rows.offset(index), set[int]()
+    while index >= 0 and index not in seen:
+        if full.rows[index].visible:
+            return boundary if branch.rows.has(index) else None
+        seen.add(index)
+        index = full.rows.parent(index)
+    return None
 
 
 # --------------------------------------------------------------------------------------------------------------------
 # What follows a row, and what ends the last turn
 
 
-def _with_ahead(file: BinaryIO, reading: Reading) -> Iterator[tuple[Row, Ahead]]:
+def _with_ahead(file: BinaryIO, reading: Reading) -> Iterator[tuple[Row, Json, Ahead]]:
     rows = reading.rows
-    last_start = max((place for place, row in enumerate(rows) if row.role in TURN_STARTS), default=-1)
-    answers = _answers_ahead(rows)
-    for place, row in enumerate(rows):
+    places = range(len(rows))
+    last_start = next((place for place in reversed(places) if rows.role(place) in TURN_STARTS), -1)
+    for place in places:
+        row = rows[place]
+        data = load(file, row)
+        model, effort = _answer(file, rows, place, data)
         yield (
             row,
+            data,
             Ahead(
                 proven=place < last_start,
-                model=answers[place][0],
-                effort=answers[place][1],
-                broken=row.uuid in reading.branch.broken,
+                model=model,
+                effort=effort,
+                broken=row.place in reading.branch.broken,
                 image_paths=_image_paths(file, rows, place),
             ),
         )
 
 
-def _answers_ahead(rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """For each row the model and effort of the next answer within the same turn."""
-    answers = [("", "")] * len(rows)
-    following = ("", "")
-    for place in range(len(rows) - 1, -1, -1):
-        if rows[place].model:
-            following = (rows[place].model, rows[place].effort)
-        answers[place] = following
-        if rows[place].role in TURN_STARTS:
-            following = ("", "")
-    return answers
+def _answer(file: BinaryIO, rows: Picked, place: int, data: Json) -> tuple[str, str]:
+    """The model and effort of the answer that a row begins, or of the next one within the turn that it begins."""
+    role = rows.role(place)
+    if role not in TURN_STARTS and role is not RowRole.ASSISTANT:
+        return "", ""
+    found = model_and_effort(data)
+    while not found[0]:
+        place += 1
+        if place == len(rows) or rows.role(place) in TURN_STARTS:
+            return "", ""
+        if rows.role(place) in (RowRole.ASSISTANT, RowRole.API_ERROR):
+            found = model_and_effort(load(file, rows[place]))
+    return found
 
 
-def _image_paths(file: BinaryIO, rows: Sequence[Row], place: int) -> tuple[str, ...]:
+def _image_paths(file: BinaryIO, rows: Picked, place: int) -> tuple[str, ...]:
     """Files a prompt's pictures were stored in; the harness notes them in hidden rows right after the prompt."""
-    if rows[place].role is not RowRole.PROMPT or not any(
-        row.role is RowRole.META for row in rows[place + 1 : place + 6]
-    ):
+    if rows.role(place) is not RowRole.PROMPT:
         return ()
     paths: list[str] = []
     for row in rows[place + 1 : place + 6]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,7 +19,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from sessions.providers.base import ReadDamage
-from sessions.providers.claude.roles import RowRole, role_of
+from sessions.providers.claude.index import Row, Rows
 
 CHAIN_TYPES = frozenset({"user", "assistant", "attachment", "system", "progress"})
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -43,54 +42,6 @@ class Line:
     offset: int
     end: int
     raw: bytes
-
-
-class Row:
-    """What the index keeps of one chain row; the rest is read again by offset when it is needed."""
-
-    __slots__ = (
-        "effort",
-        "end",
-        "inherited",
-        "message_id",
-        "model",
-        "number",
-        "offset",
-        "parent",
-        "role",
-        "rowtype",
-        "uuid",
-    )
-
-    def __init__(self, line: Line, data: dict[str, Any], rowtype: str, uuid: str) -> None:
-        message = data.get("message")
-        message = message if isinstance(message, dict) else {}
-        self.number = line.number
-        self.offset = line.offset
-        self.end = line.end
-        self.uuid = uuid
-        # Decoding makes each text anew; a long transcript has very many rows that say the same.
-        self.rowtype = sys.intern(rowtype)
-        self.role = role_of(data)
-        self.parent = _parent_of(data)
-        self.inherited = isinstance(data.get("forkedFrom"), dict)
-        self.message_id = str(message.get("id") or "") if rowtype == "assistant" else ""
-        model = message.get("model") if rowtype == "assistant" else None
-        effort = data.get("perTurnEffort")
-        self.effort = effort if isinstance(effort, str) else ""
-        self.model = sys.intern(model) if isinstance(model, str) and not model.startswith("<") else ""
-
-    def share_texts(self, before: Row) -> None:
-        """Hold no text twice that the row before holds as well."""
-        if self.parent == before.uuid:
-            self.parent = before.uuid
-        if self.message_id == before.message_id:
-            self.message_id = before.message_id
-
-    @property
-    def visible(self) -> bool:
-        """Whether the row says something to a person; hidden rows only carry the chain on."""
-        return self.role is not RowRole.HIDDEN and self.role is not RowRole.META
 
 
 @dataclass(slots=True)
@@ -117,7 +68,7 @@ class Scan:
     """One pass over (a part of) a transcript. ``end`` is the offset after the last complete line,
     ``size`` the file's size when the pass began."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: Rows = field(default_factory=Rows)
     damage: list[tuple[int, ReadDamage]] = field(default_factory=list)
     titles: Titles = field(default_factory=Titles)
     end: int = 0
@@ -127,14 +78,6 @@ class Scan:
     @property
     def torn(self) -> bool:
         return self.end < self.size
-
-
-def _parent_of(data: dict[str, Any]) -> str | None:
-    """The row before this one. A compaction cuts ``parentUuid`` and keeps the real one beside it."""
-    parent = data.get("parentUuid")
-    if parent is None and data.get("subtype") == "compact_boundary":
-        parent = data.get("logicalParentUuid")
-    return parent if isinstance(parent, str) and parent else None
 
 
 def iter_lines(file: BinaryIO, start: int, stop: int, first_number: int = 1) -> Iterator[Line]:
@@ -211,7 +154,7 @@ def scan(
 
     ``lines_before`` and ``titles`` are what an earlier scan up to ``start`` found. Raises ``OSError``.
     """
-    found = Scan(end=start, lines=lines_before, titles=titles or Titles())
+    found = Scan(Rows(lines_before), end=start, lines=lines_before, titles=titles or Titles())
     with path.open("rb") as file:
         found.size = file.seek(0, 2)
         for line in iter_lines(file, start, found.size, lines_before + 1):
@@ -224,12 +167,10 @@ def scan(
                 continue
             uuid = chain_uuid(data)
             if uuid and (lane or not (data.get("isSidechain") or data.get("teamName"))):
-                row = Row(line, data, str(data["type"]), uuid)
-                if found.rows:
-                    row.share_texts(found.rows[-1])
-                found.rows.append(row)
+                found.rows.add(line.number, line.offset, line.end, uuid, data)
             elif not uuid:
                 found.titles.take(data)
+    found.rows.settle()
     return found
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from sessions.providers.base import (
     EventKind,
@@ -20,9 +20,10 @@ from sessions.providers.base import (
     ReadTurnStart,
     TurnBinding,
 )
+from sessions.providers.claude.index import Row, message_id_of, model_and_effort
 from sessions.providers.claude.payloads import call_ids, records_of, usage_of, user_payload
 from sessions.providers.claude.roles import TURN_STARTS, RowRole, command_text, message_content, text_of
-from sessions.providers.claude.transcripts import Row, at_ms
+from sessions.providers.claude.transcripts import at_ms
 
 ORIGIN_USER = "user"
 ORIGIN_AUTO = "auto"
@@ -75,8 +76,7 @@ class TurnState:
         return TurnBinding(self.turn_id, data)
 
 
-@dataclass(frozen=True, slots=True)
-class Ahead:
+class Ahead(NamedTuple):
     """What the rows after the current one tell about it.
 
     ``proven`` says that a turn that could end before this row did end there. ``model`` and ``effort`` are those of the answer to a turn starting here.
@@ -192,8 +192,8 @@ class TurnMachine:
             state.pending = [call for call in state.pending if call not in answered]
             state.outcome = Outcome.COMPLETED.value
             state.complete = not state.pending and _says_last_word(data)
-            state.model = row.model or state.model
-            self._count(row, data)
+            state.model = model_and_effort(data)[0] or state.model
+            self._count(data)
         elif row.role is RowRole.RESULT:
             answered = call_ids(data, "tool_result", "tool_use_id")
             state.pending = [call for call in state.pending if call not in answered]
@@ -207,18 +207,19 @@ class TurnMachine:
         elif state.origin == ORIGIN_COMPACTION:
             state.complete = True
 
-    def _count(self, row: Row, data: Json) -> None:
+    def _count(self, data: Json) -> None:
         state = self.state
-        if row.message_id in state.messages:
+        message_id = message_id_of(data)
+        if message_id in state.messages:
             return
-        state.messages = [*state.messages, row.message_id][-_REMEMBERED_MESSAGES:]
+        state.messages = [*state.messages, message_id][-_REMEMBERED_MESSAGES:]
         for name, tokens in usage_of(data).items():
             state.usage[name] = state.usage.get(name, 0) + tokens
 
     def _hidden(self, row: Row) -> None:
         """Rows that say nothing still belong to the turn: a fork through it must carry them."""
         state = self.state
-        if row.rowtype == "progress":
+        if row.link:
             # These are links of old files that a fork does not copy, so it cannot be cut at one.
             return
         if state.held or (row.role is RowRole.META and (state.complete or not state.open)):
