@@ -10,6 +10,7 @@ from django.urls import reverse
 from playwright.sync_api import Page
 
 from operations.models import Operation
+from sessions import indexing
 from sessions.choices import EventKind
 from tests.agents.sample_history import Talk, answer, home_of, imported, sample
 from tests.browser.conftest import Visit
@@ -27,9 +28,13 @@ def pages(world: World) -> list[str]:
     operations.append(world.prepare(point=through(world.source, 1)))
     made = sample(world.workspace)
     child = operations[0].target_session_id
+    indexing.catch_up()
     return [
         "/",
         "/?q=nothing+like+this",
+        "/search/",
+        "/search/?q=the",
+        "/search/?q=nothing+like+this",
         session_page(made["source"]),
         session_page(made["running"]),
         session_page(made["damaged"]),
