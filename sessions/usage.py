@@ -6,15 +6,19 @@ family counts each turn once, however many sessions show it. Nothing here is est
 
 from __future__ import annotations
 
+import functools
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.db import connection
-from django.db.models import Case, Max, When
+from django.db.models import Case, Max, Q, When
 from django.db.models.functions import Coalesce
 
-from sessions.models import Segment, Session
+from sessions.models import Segment, Session, Turn
 from sessions.segments import parts_of
 
 Totals = dict[str, float]
@@ -26,6 +30,9 @@ _Range = tuple[int, int, int]
 _LIMIT = 10**15
 _MOST_NAMES = 50
 _RANGES_A_QUERY = 200
+# Turns that are added up once, and for how many such blocks the sums are kept in memory.
+_TURNS_A_BLOCK = 250
+_BLOCKS_KEPT = 4_096
 
 _NAMES = {
     "totalTokens": "tokens",
@@ -44,9 +51,11 @@ _SQLITE = (
     " GROUP BY e.key ORDER BY e.key LIMIT %s"
 )
 _POSTGRESQL = (
-    "SELECT e.key, sum(e.number)::float8 FROM agent_sessions_turn t, LATERAL (SELECT key,"
-    " CASE WHEN jsonb_typeof(value) = 'number' THEN value::text::numeric END AS number FROM jsonb_each("
-    "CASE WHEN jsonb_typeof(t.usage) = 'object' THEN t.usage ELSE '{{}}'::jsonb END)) e"
+    "SELECT e.key, sum(e.number)::float8 FROM agent_sessions_turn t, LATERAL ("
+    # Kept apart, or each number would be read three times.
+    "SELECT key, (value #>> '{{}}')::numeric AS number FROM jsonb_each("
+    "CASE WHEN jsonb_typeof(t.usage) = 'object' THEN t.usage ELSE '{{}}'::jsonb END)"
+    " WHERE jsonb_typeof(value) = 'number' OFFSET 0) e"
     " WHERE e.number BETWEEN 0 AND %s AND ({ranges}) GROUP BY e.key ORDER BY e.key LIMIT %s"
 )
 
@@ -102,11 +111,47 @@ def in_words(totals: Mapping[str, float]) -> list[str]:
 
 
 def _totals(ranges: Sequence[_Range]) -> Totals:
+    """Of a long log, only what was not added up before is read: settled turns never change."""
+    blocks = [block for each in ranges for block in _blocks(each)]
+    rest = [
+        (log_id, first + _TURNS_A_BLOCK * len(_blocks((log_id, first, last))), last) for log_id, first, last in ranges
+    ]
     totals: Totals = {}
-    for at in range(0, len(ranges), _RANGES_A_QUERY):
-        for name, value in _summed(ranges[at : at + _RANGES_A_QUERY]):
-            totals[name] = _whole(totals.get(name, 0) + value)
-    return totals
+    ends = _turn_ids([(log_id, last) for log_id, _, last in blocks])
+    for log_id, first, last in blocks:
+        # A purge may have come between.
+        if (log_id, last) in ends:
+            _add(totals, _of_block(ends[log_id, last], log_id, first, last))
+    for at in range(0, len(rest), _RANGES_A_QUERY):
+        _add(totals, _summed(rest[at : at + _RANGES_A_QUERY]))
+    return dict(sorted(totals.items())[:_MOST_NAMES])
+
+
+def _blocks(turns: _Range) -> list[_Range]:
+    """What of a log's first turns comes in whole blocks; the last turn, which may be open, is in none."""
+    log_id, first, last = turns
+    return [
+        (log_id, start, start + _TURNS_A_BLOCK - 1) for start in range(first, last - _TURNS_A_BLOCK + 1, _TURNS_A_BLOCK)
+    ]
+
+
+def _turn_ids(turns: Sequence[tuple[int, int]]) -> dict[tuple[int, int], uuid.UUID]:
+    if not turns:
+        return {}
+    condition = reduce(or_, (Q(log_id=log_id, ordinal=ordinal) for log_id, ordinal in turns))
+    rows = Turn.objects.filter(condition).values_list("log_id", "ordinal", "pk")
+    return {(log_id, ordinal): turn_id for log_id, ordinal, turn_id in rows}
+
+
+@functools.lru_cache(maxsize=_BLOCKS_KEPT)
+def _of_block(last_turn: uuid.UUID, log_id: int, first: int, last: int) -> tuple[tuple[str, float], ...]:
+    """The id of its last turn says which turns these are, whatever else becomes of the log."""
+    return tuple(_summed([(log_id, first, last)]))
+
+
+def _add(totals: Totals, more: Iterable[tuple[str, float]]) -> None:
+    for name, value in more:
+        totals[name] = _whole(totals.get(name, 0) + value)
 
 
 def _summed(ranges: Sequence[_Range]) -> Iterable[tuple[str, float]]:

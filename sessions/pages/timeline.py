@@ -125,6 +125,8 @@ def _fill(session: Session, turns: Sequence[TurnView], ends: Sequence[int], dire
             if kept and (room < 0 or room_bytes < 0):
                 return kept if forward else kept[::-1]
             kept.append(each)
+        if room <= 0:
+            break
     return kept if forward else kept[::-1]
 
 

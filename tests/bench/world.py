@@ -28,6 +28,7 @@ RUNNER = "bench"
 LATEST = parse_point({"type": "latestSettled"})
 LEASE_SECONDS = 60.0
 ENTRIES_AT_ONCE = 2_000
+USAGE = {"inputTokens": 1_200, "outputTokens": 340, "cacheReadInputTokens": 56_000, "costUsd": 0.0123}
 
 
 @dataclass(slots=True)
@@ -120,7 +121,7 @@ def _turn(number: int, records: int, words: Words, characters: int) -> list[Entr
     for place in range(records):
         kind = kinds[min(place, 1)] if place < 2 else kinds[2 + (place - 2) % 2] if place < records - 1 else kinds[-1]
         entries.append(NewEvent(kind, at + place, _payload(kind, f"call-{number}-{place // 2}", words, characters)))
-    return [*entries, TurnEnd(at + records, "completed")]
+    return [*entries, TurnEnd(at + records, "completed", usage=dict(USAGE))]
 
 
 def _payload(kind: str, call_id: str, words: Words, characters: int) -> dict[str, Any]:

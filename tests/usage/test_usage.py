@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.test import Client
 
-from sessions import store
+from sessions import store, usage
 from sessions.models import Session
 from sessions.store import TurnEnd, TurnStart
 from tests.api.support import Caller
@@ -96,3 +96,47 @@ def test_the_page_tells_it(client: Client, people: People, family: tuple[Session
     assert "$0.5" in page
     assert "3,000 tokens in" in page
     assert "3,047 tokens in" in page
+
+
+def test_a_long_log_is_added_up_block_by_block_and_each_block_once(
+    hosted: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usage, "_TURNS_A_BLOCK", 3)
+    source = hosted(turns=0)
+    for number in range(8):
+        use(source, inputTokens=10**number)
+    source.refresh_from_db()
+    child = store.fork(source.pk)
+    for _ in range(4):
+        use(child, outputTokens=5)
+    child.refresh_from_db()
+    summed = usage._summed
+    read: list[tuple[int, int]] = []
+
+    def counted(ranges: Any) -> Any:
+        read.extend((first, last) for _, first, last in ranges)
+        return summed(ranges)
+
+    monkeypatch.setattr(usage, "_summed", counted)
+    for expected in ([(1, 3), (4, 6), (7, 8)], [(7, 8)]):
+        del read[:]
+        assert usage.of_session(source).own == {"inputTokens": 11_111_111}
+        assert read == expected
+    del read[:]
+    assert usage.of_session(child) == usage.SessionUsage({"outputTokens": 20}, {"inputTokens": 11_111_111})
+    assert sorted(read) == [(7, 8), (9, 11), (12, 12)]
+    assert usage.of_family([source, child]) == {"inputTokens": 11_111_111, "outputTokens": 20}
+
+
+def test_a_turn_that_is_open_is_added_when_it_settles(
+    hosted: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usage, "_TURNS_A_BLOCK", 1)
+    session = hosted(turns=0)
+    use(session, inputTokens=1)
+    store.append(session.pk, [TurnStart(AT)])
+    session.refresh_from_db()
+    assert usage.of_session(session).own == {"inputTokens": 1}
+    store.append(session.pk, [TurnEnd(AT, "completed", usage={"inputTokens": 2})])
+    session.refresh_from_db()
+    assert usage.of_session(session).own == {"inputTokens": 3}
