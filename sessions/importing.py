@@ -33,7 +33,7 @@ log = structlog.get_logger(__name__)
 
 SLICE_SECONDS = 5.0
 # A stretch lasts at least this many times as long as what it took to prepare it.
-PREPARED_TIMES = 4.0
+PREPARED_TIMES = 8.0
 FENCED_SECONDS = 1.0
 TOMBSTONED_SECONDS = 300.0
 LONGEST_BACKOFF_SECONDS = 300.0

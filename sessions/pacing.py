@@ -8,6 +8,7 @@ lock, so batches may always be large there.
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
 
@@ -15,7 +16,7 @@ from django.db import connection, transaction
 
 PAUSE_SECONDS = 0.002
 # Beside others, how many times as long as a batch kept them from writing they are left alone after it.
-PAUSE_TIMES = 3.0
+PAUSE_TIMES = 10.0
 LONGEST_PAUSE_SECONDS = 0.1
 # How long others count as busy after a commit of theirs.
 BESIDE_OTHERS_SECONDS = 2.0
@@ -24,6 +25,35 @@ EVENTS_ALONE = 1000
 EVENTS_BESIDE_OTHERS = 100
 CHARACTERS_ALONE = 1_000_000
 CHARACTERS_BESIDE_OTHERS = 200_000
+
+
+class Background:
+    """Writes of this process that nobody waits for: an import need not make way for them.
+
+    A context manager around each of them. Whether somebody else wrote at the same time cannot be told.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running = 0
+        self._ended = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._running += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._running -= 1
+            self._ended += 1
+
+    def happened_since(self, mark: int) -> tuple[bool, int]:
+        """Whether any ran since ``mark`` was taken, and the next mark."""
+        with self._lock:
+            return bool(self._running) or self._ended != mark, self._ended
+
+
+background = Background()
 
 
 class Pace:
@@ -36,6 +66,7 @@ class Pace:
         # Nobody has been looked for yet.
         self._alone = not self._one_writer
         self._held = 0.0
+        self._mark = 0
 
     @property
     def events(self) -> int:
@@ -70,7 +101,8 @@ class Pace:
             cursor.execute("PRAGMA data_version")
             (version,) = cursor.fetchone()
         now = time.monotonic()
-        if self._version is not None and version != self._version:
+        ours, self._mark = background.happened_since(self._mark)
+        if self._version is not None and version != self._version and not ours:
             self._others_until = now + BESIDE_OTHERS_SECONDS
         self._version = version
         self._alone = now >= self._others_until

@@ -26,6 +26,7 @@ from sessions import disposal, indexing, runners
 from sessions.discovery import Scanner
 from sessions.importing import import_claimed
 from sessions.models import Home, Runner
+from sessions.pacing import background
 from sessions.providers import registry
 from sessions.providers.base import Unreadable
 from sessions.repeatable import repeatable_writes
@@ -43,6 +44,7 @@ MISSING_SECONDS = 10.0
 HOMES_SECONDS = 5.0
 IDLE_SECONDS = 1.0
 INDEX_IDLE_SECONDS = 1.0
+INDEX_BESIDE_IMPORT_SECONDS = 0.5
 RETENTION_SECONDS = 600.0
 RETENTION_BUSY_SECONDS = 5.0
 LONGEST_BACKOFF_SECONDS = 30.0
@@ -78,6 +80,8 @@ class SessionWorker:
         self.owner = f"{runner.name}:{os.getpid()}:{runner.incarnation}"
         self._threads: list[threading.Thread] = []
         self._watched: set[uuid.UUID] = set()
+        # Advice to the search index: with two imports at once it may be wrong for a moment.
+        self._importing = threading.Event()
         self._attested: dict[uuid.UUID, tuple[float, str]] = {}
 
     def start(self) -> None:
@@ -122,7 +126,8 @@ class SessionWorker:
     # The runner and its homes ---------------------------------------------------------------------------------------
 
     def _beat(self) -> float:
-        runners.beat(self.runner.pk)
+        with background:
+            runners.beat(self.runner.pk)
         return runners.BEAT_SECONDS
 
     def _keep_homes(self) -> float:
@@ -178,7 +183,11 @@ class SessionWorker:
             if lease is None:
                 listener.wait(IDLE_SECONDS)
             else:
-                import_claimed(lease, lambda: self.stop.requested)
+                self._importing.set()
+                try:
+                    import_claimed(lease, lambda: self.stop.requested)
+                finally:
+                    self._importing.clear()
             return 0.0
 
         self._loop(name, step, listener.close)
@@ -186,13 +195,16 @@ class SessionWorker:
     # Search ---------------------------------------------------------------------------------------------------------
 
     def _index(self) -> float:
-        """Catch the search index up by one step, then leave the database to others for at least as long."""
+        """Catch the search index up by one step, then leave the database to others for at least as long.
+
+        What is imported is found a little later than it can be read.
+        """
         began = time.monotonic()
-        with repeatable_writes():
+        with background, repeatable_writes():
             found = indexing.step()
         if not found:
             return INDEX_IDLE_SECONDS
-        return time.monotonic() - began
+        return max(time.monotonic() - began, INDEX_BESIDE_IMPORT_SECONDS if self._importing.is_set() else 0.0)
 
     # Retention ------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import pytest
 from sessions import history, pacing, store
 from sessions.choices import SyncState
 from sessions.models import Home, Session, Workspace
-from sessions.pacing import EVENTS_ALONE, EVENTS_BESIDE_OTHERS, Pace
+from sessions.pacing import EVENTS_ALONE, EVENTS_BESIDE_OTHERS, Pace, background
 from sessions.store.appending import Appender
 from sessions.store.drafts import Draft
 from tests.importing.conftest import Desk, only_session, sessions_of, texts
@@ -123,6 +123,14 @@ def test_batches_shrink_while_somebody_else_writes_to_sqlite(vendor: str) -> Non
     write()
     pace.rest()
     assert pace.events == EVENTS_ALONE, "what the importer writes itself counts for nothing"
+
+    def write_in_background() -> None:
+        with background:
+            write()
+
+    together([write_in_background])
+    pace.rest()
+    assert pace.events == EVENTS_ALONE, "nor does what its process writes and nobody waits for"
     together([write])
     pace.rest()
     assert pace.events == (EVENTS_BESIDE_OTHERS if vendor == "sqlite" else EVENTS_ALONE)
