@@ -2,7 +2,8 @@
 
 SQLite has one writer at a time: as long as a batch is being written, nobody else can write. Whether anybody else does
 is seen from ``PRAGMA data_version``, which other connections' commits move and our own do not. PostgreSQL has no such
-lock, so batches may always be large there.
+lock, but its server works for the import with a processor that others may want; who else writes is seen from the number
+of the next transaction, which our own move as well, one each.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from django.db import connection, transaction
 
 PAUSE_SECONDS = 0.002
 # Beside others, how many times as long as a batch kept them from writing they are left alone after it.
-PAUSE_TIMES = 10.0
+PAUSE_TIMES = {"sqlite": 10.0, "postgresql": 3.0}
 LONGEST_PAUSE_SECONDS = 0.1
 # How long others count as busy after a commit of theirs.
 BESIDE_OTHERS_SECONDS = 2.0
@@ -60,12 +61,12 @@ class Pace:
     """The size of the next batch: at most ``events`` entries or about ``characters`` of text, whichever comes first."""
 
     def __init__(self) -> None:
-        self._version: int | None = None
+        self._expected: int | None = None
         self._others_until = 0.0
-        self._one_writer = connection.vendor == "sqlite"
         # Nobody has been looked for yet.
-        self._alone = not self._one_writer
+        self._alone = False
         self._held = 0.0
+        self._written = 0
         self._mark = 0
 
     @property
@@ -85,32 +86,42 @@ class Pace:
             began = time.monotonic()
             yield
             self._held = time.monotonic() - began
+        self._written += 1
 
     def rest(self) -> None:
         """After each batch: leave others a moment, and look whether there are any."""
-        if not self._alone and self._one_writer:
-            _settle_log()
-            time.sleep(min(max(PAUSE_SECONDS, PAUSE_TIMES * self._held), LONGEST_PAUSE_SECONDS))
-        else:
+        if self._alone:
             time.sleep(PAUSE_SECONDS)
-        if self._one_writer:
-            self._look()
+        else:
+            _settle_log()
+            times = PAUSE_TIMES[connection.vendor]
+            time.sleep(min(max(PAUSE_SECONDS, times * self._held), LONGEST_PAUSE_SECONDS))
+        self._look()
 
     def _look(self) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("PRAGMA data_version")
-            (version,) = cursor.fetchone()
+        found = _writes()
         now = time.monotonic()
         ours, self._mark = background.happened_since(self._mark)
-        if self._version is not None and version != self._version and not ours:
+        own = self._written if connection.vendor == "postgresql" else 0
+        if self._expected is not None and found > self._expected + own and not ours:
             self._others_until = now + BESIDE_OTHERS_SECONDS
-        self._version = version
+        self._expected, self._written = found, 0
         self._alone = now >= self._others_until
+
+
+def _writes() -> int:
+    """A number that grows whenever somebody else has written."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute("PRAGMA data_version")
+        else:
+            cursor.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
+        return int(cursor.fetchone()[0])
 
 
 def _settle_log() -> None:
     """Put the batch on disk, which keeps nobody from writing: or the next commit of somebody else would have to."""
-    if not connection.in_atomic_block:
+    if connection.vendor == "sqlite" and not connection.in_atomic_block:
         with connection.cursor() as cursor:
             cursor.execute("PRAGMA wal_checkpoint(PASSIVE)")
             cursor.fetchall()
