@@ -34,6 +34,8 @@ SQLITE_PRAGMAS = (
     "PRAGMA mmap_size=134217728",
 )
 SQLITE_BUSY_SECONDS = 10
+# How often a connection has to meet a statement before PostgreSQL keeps it.
+PREPARE_AFTER = 3
 
 _MAIL_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
 
@@ -185,6 +187,11 @@ def _postgresql(parsed: dict[str, Any], *, pool: bool) -> dict[str, Any]:
     if not parsed["NAME"]:
         raise ImproperlyConfigured("DATABASE_URL names no database: add /name at its end.")
     options = parsed.setdefault("OPTIONS", {})
+    # A statement that comes again is planned once a connection: half of the server's work for a fork.
+    options["server_side_binding"] = True
+    options["prepare_threshold"] = PREPARE_AFTER
+    # All statements are short: compiling one, or starting processes for it, takes longer than the statement.
+    options.setdefault("options", "-c jit=off -c max_parallel_workers_per_gather=0")
     parsed["CONN_HEALTH_CHECKS"] = True
     if pool:
         options["pool"] = {"min_size": 1, "max_size": 20, "timeout": 10}

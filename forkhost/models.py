@@ -141,6 +141,7 @@ class SignInLink(models.Model):
         """The active user, exactly once however many ask at the same time; None for anything else."""
         now = clock.now()
         link = cls.objects.filter(digest=_digest(secret), used_at__isnull=True, expires_at__gt=now)
-        if link.filter(user__is_active=True).update(used_at=now) != 1:
+        # No join: an update through one asks whether the link was used before it waits for the others, and not after.
+        if link.filter(user__in=User.objects.filter(is_active=True)).update(used_at=now) != 1:
             return None
         return User.objects.get(sign_in_links__digest=_digest(secret))

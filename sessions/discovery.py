@@ -72,10 +72,10 @@ class Scanner:
         gone = [provider_id for provider_id in self.known if provider_id not in present]
         for provider_id in gone:
             self.known.pop(provider_id)
-            sync = SessionSync.objects.filter(session__home=self.home, session__provider_session_id=provider_id)
-            sync.exclude(state=SyncState.MISSING).filter(lease_token__isnull=True).update(
-                **transcript_missing(), stamp_seen="", next_run_at=None
-            )
+            # By the id alone: an update through a join would not ask again who holds the row once it has waited for it.
+            session_ids = Session.objects.filter(home=self.home, provider_session_id=provider_id).values("pk")
+            sync = SessionSync.objects.filter(session_id__in=session_ids, lease_token__isnull=True)
+            sync.exclude(state=SyncState.MISSING).update(**transcript_missing(), stamp_seen="", next_run_at=None)
         self._orphans.clear()
         return len(gone)
 
@@ -170,7 +170,10 @@ class Scanner:
 
 def _queue_unfinished(home: Home) -> None:
     """Give work that nobody waits for any more (a restore, a lost wake-up) back to the queue."""
-    waiting = SessionSync.objects.filter(session__home=home, next_run_at__isnull=True).exclude(state=SyncState.MISSING)
+    of_home = Session.objects.filter(home=home).values("pk")
+    waiting = SessionSync.objects.filter(session_id__in=of_home, next_run_at__isnull=True).exclude(
+        state=SyncState.MISSING
+    )
     waiting.exclude(stamp_seen=F("stamp_imported")).filter(~Q(stamp_seen="")).update(next_run_at=clock.database_now())
 
 

@@ -52,7 +52,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def _begin(self, started: float, seconds: float) -> None:
         # The driver's connection, because a look that fails must cost next to nothing.
-        begin = f"BEGIN {self.transaction_mode or ''}"
+        begin = f"BEGIN {self.settings_dict['OPTIONS'].get('transaction_mode', '')}"
         self.connection.execute("PRAGMA busy_timeout = 0")
         try:
             while True:
@@ -75,15 +75,15 @@ class DatabaseWrapper(base.DatabaseWrapper):
             turn.release()
 
     def _commit(self) -> None:
-        super()._commit()
+        super()._commit()  # type: ignore[misc]
         self._end_turn()
 
     def _rollback(self) -> None:
-        super()._rollback()
+        super()._rollback()  # type: ignore[misc]
         self._end_turn()
 
     def _close(self) -> None:
         try:
-            super()._close()
+            super()._close()  # type: ignore[misc]
         finally:
             self._end_turn()
