@@ -2,7 +2,8 @@
 
     python -m tests.run [--only sqlite|postgresql] [pytest's own arguments]
 
-Tests marked ``serial`` run first and alone; the others share the cores, each worker with a database of its own.
+Tests marked ``serial`` run first, one at a time on each database; the others share the cores, each worker with a database
+of its own.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 from tests.machine import MissingProgram
@@ -28,7 +31,8 @@ POSTGRESQL = "postgresql"
 NOTHING_COLLECTED = 5
 # The adapters know no model: their tests touch no database, so once is enough.
 WITHOUT_DATABASE = ("tests/codex", "tests/claude")
-PARTS = (("-m", "serial"), ("-m", "not serial", "-n", "2", "--dist", "worksteal"))
+SERIAL = ("-m", "serial")
+SHARED = ("-m", "not serial", "-n", "2", "--dist", "worksteal")
 
 
 @dataclass
@@ -63,24 +67,40 @@ def database(name: str) -> Iterator[dict[str, str]]:
         yield {**environment, "DATABASE_URL": url}
 
 
-def run_on(name: str, arguments: list[str]) -> Result:
-    """Every test on one database."""
-    result = Result(name)
+def run_part(
+    result: Result, part: Sequence[str], arguments: Sequence[str], environment: dict[str, str], output: int | None
+) -> str:
+    """One part of the tests on one database, added to ``result``; what pytest said when ``output`` is a pipe."""
     begun = time.monotonic()
-    print(f"=== {name} ===", flush=True)
-    with database(name) as environment, tempfile.TemporaryDirectory(prefix="forkhost-report-") as folder:
-        for number, part in enumerate(PARTS):
-            report = Path(folder) / f"{number}.xml"
-            once = [f"--ignore={without}" for without in WITHOUT_DATABASE] if name != SQLITE else []
-            command = [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", *part, *once, *arguments]
-            code = subprocess.run(command, env=environment, check=False).returncode
-            if code == NOTHING_COLLECTED:
-                continue
-            result.broken |= code != 0
+    once = [f"--ignore={without}" for without in WITHOUT_DATABASE] if result.database != SQLITE else []
+    with tempfile.TemporaryDirectory(prefix="forkhost-report-") as folder:
+        report = Path(folder) / "report.xml"
+        command = [sys.executable, "-m", "pytest", "-q", f"--junit-xml={report}", *part, *once, *arguments]
+        done = subprocess.run(command, env=environment, stdout=output, stderr=output, text=True, check=False)
+        if done.returncode != NOTHING_COLLECTED:
+            result.broken |= done.returncode != 0
             if report.exists():
                 result.count(report)
-    result.seconds = time.monotonic() - begun
-    return result
+    result.seconds += time.monotonic() - begun
+    return f"{done.stdout or ''}{done.stderr or ''}"
+
+
+def run_on(names: Sequence[str], arguments: Sequence[str]) -> list[Result]:
+    """Every test on these databases: what has to be alone on each at the same time, the rest on one after the other."""
+    results = [Result(name) for name in names]
+    with contextlib.ExitStack() as stack:
+        environments = [stack.enter_context(database(name)) for name in names]
+        print(f"=== serial, {' and '.join(names)} ===", flush=True)
+        with ThreadPoolExecutor(len(names)) as pool:
+            parts = pool.map(
+                run_part, results, repeat(SERIAL), repeat(arguments), environments, repeat(subprocess.PIPE)
+            )
+            for said in parts:
+                print(said, flush=True)
+        for result, environment in zip(results, environments, strict=True):
+            print(f"=== {result.database} ===", flush=True)
+            run_part(result, SHARED, arguments, environment, None)
+    return results
 
 
 def main() -> int:
@@ -90,7 +110,7 @@ def main() -> int:
     parser.add_argument("--only", choices=(SQLITE, POSTGRESQL))
     known, arguments = parser.parse_known_args()
     try:
-        results = [run_on(name, arguments) for name in ([known.only] if known.only else (SQLITE, POSTGRESQL))]
+        results = run_on([known.only] if known.only else [SQLITE, POSTGRESQL], arguments)
     except (MissingProgram, RuntimeError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
