@@ -71,9 +71,10 @@ def finish(operation: Operation, lease: Lease, actor: str, *, sent: tuple[Adapte
 
 def commit(operation: Operation, lease: Lease, receipt: Json, actor: str) -> None:
     """The child, its lineage and the committed operation in one transaction. Raises Lost, StoreError."""
+    home = Home.objects.select_related("runner").filter(pk=operation.target_home_id or operation.home_id).first()
     with transaction.atomic():
         at_unix_ms = clock.now_ms()
-        child, line = _child(operation, receipt, at_unix_ms)
+        child, line = _child(operation, receipt, home, at_unix_ms)
         crash_point(CrashPoint.DURING_MATERIALISE)
         shown = session_json(child, lineage=line)
         values = {"result_session": shown, "target_seq": operation.resolved_seq, "receipt": receipt}
@@ -81,7 +82,7 @@ def commit(operation: Operation, lease: Lease, receipt: Json, actor: str) -> Non
     crash_point(CrashPoint.AFTER_COMMIT)
 
 
-def _child(operation: Operation, receipt: Json, at_unix_ms: int) -> tuple[Session, Lineage]:
+def _child(operation: Operation, receipt: Json, home: Home | None, at_unix_ms: int) -> tuple[Session, Lineage]:
     snapshot = Snapshot.from_json(operation.snapshot)
     child = store.materialise(
         snapshot,
@@ -96,9 +97,9 @@ def _child(operation: Operation, receipt: Json, at_unix_ms: int) -> tuple[Sessio
         created_by_id=operation.requested_by_id,
         at_unix_ms=at_unix_ms,
     )
-    if child.home_id is not None:
-        # Once, with what the child's projection asks for as well.
-        child.home = Home.objects.select_related("runner").get(pk=child.home_id)
+    if home is not None:
+        # With what the child's projection asks for as well.
+        child.home = home
     syncing.place_child(child, _child_path(receipt))
     line = lineage.record(
         child_session_id=child.pk,

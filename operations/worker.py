@@ -35,6 +35,10 @@ CLAIMABLE = (
 )
 
 
+# Any commit may mean that there is something to deliver; nobody reads mail that fast.
+COURIER_REST_SECONDS = 0.25
+
+
 class Stop(Protocol):
     """When to end; :class:`forkhost.kit.stopping.StopFlag` is one."""
 
@@ -183,6 +187,7 @@ class _Courier:
                 self._wanted.wait()
                 self._wanted.clear()
                 self._deliver_all()
+                self._stopping.wait(COURIER_REST_SECONDS)
         finally:
             connections.close_all()
 

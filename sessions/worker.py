@@ -43,6 +43,8 @@ SCAN_SHARE = 0.2
 MISSING_SECONDS = 10.0
 HOMES_SECONDS = 5.0
 IDLE_SECONDS = 1.0
+# On SQLite any commit may mean that there is something to read; who waits for it does not see a tenth of a second.
+TICK_SECONDS = 0.1
 INDEX_IDLE_SECONDS = 1.0
 INDEX_BESIDE_IMPORT_SECONDS = 0.5
 RETENTION_SECONDS = 600.0
@@ -175,7 +177,7 @@ class SessionWorker:
     # Transcripts ----------------------------------------------------------------------------------------------------
 
     def _import_loop(self, name: str, *, hurried: bool) -> None:
-        listener = Listener(WAKE_UP)
+        listener = Listener(WAKE_UP, sqlite_tick=TICK_SECONDS)
         self.stop.on_request(listener.wake)
 
         def step() -> float:

@@ -127,8 +127,8 @@ def _held(model: type[LeasedRow], pk: Any, token: uuid.UUID) -> models.QuerySet[
 class LeaseKeeper:
     """Renews a lease at each third of its length while the ``with`` block runs, from the first on in a thread of its own.
 
-    ``lost`` turns true when the row was taken away, or when the database could not be reached for a whole lease. It is
-    advice to stop early; what protects the row is the token in every write.
+    ``lost`` turns true when the row was taken away, when the database could not be reached for a whole lease, or when nothing can
+    renew it. It is advice to stop early; what protects the row is the token in every write.
     """
 
     def __init__(self, model: type[LeasedRow], lease: Lease, seconds: float) -> None:
@@ -150,15 +150,23 @@ class LeaseKeeper:
 
     def __enter__(self) -> Self:
         self._good_until = time.monotonic() + self.seconds
-        self._alarm = alarms.ring(self.seconds / 3, self._thread.start)
+        self._alarm = alarms.ring(self.seconds / 3, self._begin)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        if not self._alarm.call_off():
+        if not self._alarm.call_off() and self._thread.ident is not None:
             self._thread.join()
+
+    def _begin(self) -> None:
+        try:
+            self._thread.start()
+        except RuntimeError:
+            # The system has no thread left; nobody renews the lease any more.
+            self._lost.set()
+            raise
 
     def _keep(self) -> None:
         good_until = self._good_until

@@ -74,13 +74,19 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if turn is not None:
             turn.release()
 
+    # Whatever goes wrong, the turn is given back: it is for fairness alone, and SQLite's lock keeps others out still.
+
     def _commit(self) -> None:
-        super()._commit()  # type: ignore[misc]
-        self._end_turn()
+        try:
+            super()._commit()  # type: ignore[misc]
+        finally:
+            self._end_turn()
 
     def _rollback(self) -> None:
-        super()._rollback()  # type: ignore[misc]
-        self._end_turn()
+        try:
+            super()._rollback()  # type: ignore[misc]
+        finally:
+            self._end_turn()
 
     def _close(self) -> None:
         try:
