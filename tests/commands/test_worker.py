@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from sessions import runners
+from sessions import runners, workspaces
 from sessions.models import Home, Runner
 from tests.commands.conftest import LONG, Process, Start, alive
 
@@ -60,6 +61,14 @@ def test_sessions_are_read_in_a_process_that_lets_forks_go_first_and_ends_with_i
     process.popen.kill()
     process.popen.wait(LONG)
     eventually(lambda: not alive(importer))
+
+
+def test_reading_ends_when_the_worker_was_killed_before_its_process_could_look(start: Start, database_url: str) -> None:
+    runner = runners.start(workspaces.default_workspace(), "attic")
+    worker = subprocess.Popen(["true"])
+    worker.wait()
+    importer = start("importer", str(runner.pk), str(worker.pid), DATABASE_URL=database_url)
+    assert importer.ended() == 0
 
 
 def test_reading_goes_on_after_its_process_was_killed(start: Start, database_url: str) -> None:

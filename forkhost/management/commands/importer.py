@@ -30,18 +30,18 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("runner", help="id of the worker's runner")
+        parser.add_argument("worker", type=int, help="process id of the worker, without which this ends")
         parser.add_argument("--home", type=provider_home, action="append", default=[], metavar="PROVIDER=FOLDER")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        worker = os.getppid()
         processes.yield_to_others(NICENESS)
         runner = Runner.objects.filter(pk=options["runner"]).first()
         if runner is None:
             raise CommandError("There is no such runner. Start this with: ./manage.py worker")
         with StopFlag() as stop:
             loops = sessions_worker.start(runner, stop, options["home"])
-            while not stop.wait(ORPHAN_SECONDS):
-                # A worker that was killed could not say so.
-                if os.getppid() != worker:
-                    stop.request()
+            # A worker that was killed could not say so, and it may have been before this process could look.
+            while os.getppid() == options["worker"] and not stop.wait(ORPHAN_SECONDS):
+                pass
+            stop.request()
             loops.join()

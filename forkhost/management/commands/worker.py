@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import threading
 from collections.abc import Sequence
@@ -75,7 +76,7 @@ class Command(BaseCommand):
 
 def importer_part(runner: Runner, homes: Sequence[tuple[str, Path]]) -> supervision.Part:
     """The other half: it finds and reads sessions. It ends by itself when this process does."""
-    argv = [sys.executable, "-m", "django", "importer", str(runner.pk)]
+    argv = [sys.executable, "-m", "django", "importer", str(runner.pk), str(os.getpid())]
     for provider, folder in homes:
         argv += ["--home", f"{provider}={folder}"]
     return supervision.own_part("importer", argv, watches_parent=True)
