@@ -28,9 +28,12 @@ def repeatable_writes() -> Iterator[None]:
         yield
         return
     wanted, change = (_SQLITE, _pragma) if connection.vendor == "sqlite" else (_POSTGRESQL, _setting)
-    before = {name: change(name, value) for name, value in wanted.items()}
+    connection.ensure_connection()
     driver = connection.connection
+    before: dict[str, str] = {}
     try:
+        for name, value in wanted.items():
+            before[name] = change(name, value)
         yield
     finally:
         if connection.connection is driver and not connection.in_atomic_block:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 
+from sessions import repeatable
 from sessions.models import Workspace
 from sessions.repeatable import repeatable_writes
 
@@ -47,3 +48,12 @@ def test_within_a_transaction_of_somebody_else_nothing_is_changed(vendor: str) -
         Workspace.objects.create(name="Other", slug="other")
         with repeatable_writes():
             assert durability() == ON_DISK[vendor]
+
+
+def test_a_block_that_could_not_begin_changes_nothing_either(vendor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection.close()
+    settings = repeatable._SQLITE if vendor == "sqlite" else repeatable._POSTGRESQL
+    monkeypatch.setitem(settings, "no setting", "1")
+    with pytest.raises(DatabaseError), repeatable_writes():
+        pass
+    assert durability() == ON_DISK[vendor]
