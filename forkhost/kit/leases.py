@@ -127,8 +127,8 @@ def _held(model: type[LeasedRow], pk: Any, token: uuid.UUID) -> models.QuerySet[
 class LeaseKeeper:
     """Renews a lease at each third of its length while the ``with`` block runs, from the first on in a thread of its own.
 
-    ``lost`` turns true when the row was taken away, when the database could not be reached for a whole lease, or when nothing can
-    renew it. It is advice to stop early; what protects the row is the token in every write.
+    ``lost`` turns true when the row was taken away, when the database could not be reached for a whole lease, or when
+    nothing can renew it. It is advice to stop early; what protects the row is the token in every write.
     """
 
     def __init__(self, model: type[LeasedRow], lease: Lease, seconds: float) -> None:

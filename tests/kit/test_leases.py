@@ -200,3 +200,14 @@ def test_a_keeper_gives_up_after_a_whole_lease_without_the_database(
         assert tries.acquire(timeout=10)
         assert not keeper.lost
         assert keeper.wait_lost(10)
+
+
+def test_a_keeper_that_gets_no_thread_says_so_and_lets_the_work_end(jobs: type[Job]) -> None:
+    def refuse() -> None:
+        raise RuntimeError("can't start new thread")
+
+    due_job()
+    keeper = leases.LeaseKeeper(Job, claimed(), 0.3)
+    keeper._thread.start = refuse  # type: ignore[method-assign]
+    with keeper:
+        assert keeper.wait_lost(10)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from django.db import connection, transaction
+from django.db.backends.sqlite3 import base as django_sqlite
 from django.db.utils import OperationalError
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -103,5 +104,22 @@ def test_a_connection_that_is_closed_inside_its_transaction_gives_its_turn_back(
     thread.start()
     thread.join(10)
 
+    with transaction.atomic():
+        pass
+
+
+@pytest.mark.parametrize("step", ["_commit", "_rollback"])
+def test_a_transaction_that_is_interrupted_while_it_ends_keeps_nobody_in_line(
+    step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(connection: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(django_sqlite.DatabaseWrapper, step, interrupted)
+        with pytest.raises(KeyboardInterrupt), transaction.atomic():
+            transaction.set_rollback(step == "_rollback")
+
+    monkeypatch.setitem(connection.settings_dict["OPTIONS"], "timeout", 0.2)
     with transaction.atomic():
         pass
