@@ -20,8 +20,8 @@ from sessions.places import TITLE, Place
 
 SESSIONS_A_STEP = 40
 # One step holds SQLite's only write lock for some milliseconds.
-EVENTS_A_STEP = 200
-BYTES_A_STEP = 400_000
+EVENTS_A_STEP = 60
+BYTES_A_STEP = 120_000
 # Reading skips what is not indexed, so a step may move further than it writes.
 SEQS_A_STEP = 2_000
 

@@ -17,7 +17,7 @@ from django.db import connection, transaction
 
 PAUSE_SECONDS = 0.002
 # Beside others, how many times as long as a batch kept them from writing they are left alone after it.
-PAUSE_TIMES = {"sqlite": 10.0, "postgresql": 3.0}
+PAUSE_TIMES = {"sqlite": 16.0, "postgresql": 8.0}
 LONGEST_PAUSE_SECONDS = 0.1
 # How long others count as busy after a commit of theirs.
 BESIDE_OTHERS_SECONDS = 2.0

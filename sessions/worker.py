@@ -46,7 +46,7 @@ IDLE_SECONDS = 1.0
 # On SQLite any commit may mean that there is something to read; who waits for it does not see a tenth of a second.
 TICK_SECONDS = 0.1
 INDEX_IDLE_SECONDS = 1.0
-INDEX_BESIDE_IMPORT_SECONDS = 0.5
+INDEX_BESIDE_IMPORT_SECONDS = 1.0
 RETENTION_SECONDS = 600.0
 RETENTION_BUSY_SECONDS = 5.0
 LONGEST_BACKOFF_SECONDS = 30.0

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
+from django.db.models import F, Sum
 
 from operations.choices import OPEN_STATUSES
 from operations.models import Operation
-from sessions.choices import SyncState
 from sessions.models import Session, SessionSync
 from tests.bench import transcripts, world
 from tests.bench.noop_provider import SECONDS
@@ -42,15 +42,21 @@ def run(sizes: Sizes, vendor: str) -> Report:
         eventually(
             lambda: SessionSync.objects.filter(bytes_done__gt=0).exists(), seconds=120, what="the import's beginning"
         )
+        before, begun = _imported(), time.monotonic()
         beside = _posts(client, place, sources, sizes.posts_beside_import)
-        busy = SessionSync.objects.filter(state=SyncState.IMPORTING).exists()
+        read, taken = _imported() - before, time.monotonic() - begun
+        busy = SessionSync.objects.exclude(bytes_done=F("bytes_total")).exists()
         _measure(report, "beside a paced import", beside)
         report.notes.append(
-            f"One request every {PACE_SECONDS * 1000:.0f} ms; the import "
+            f"One request every {PACE_SECONDS * 1000:.0f} ms; the import read {read / MB / taken:.1f} MB a second and "
             + ("ran on beyond the last of them." if busy else "ended before the last of them.")
         )
         client.close()
     return report
+
+
+def _imported() -> int:
+    return int(SessionSync.objects.aggregate(all=Sum("bytes_done"))["all"] or 0)
 
 
 def _posts(
