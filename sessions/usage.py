@@ -136,11 +136,12 @@ def _blocks(turns: _Range) -> list[_Range]:
 
 
 def _turn_ids(turns: Sequence[tuple[int, int]]) -> dict[tuple[int, int], uuid.UUID]:
-    if not turns:
-        return {}
-    condition = reduce(or_, (Q(log_id=log_id, ordinal=ordinal) for log_id, ordinal in turns))
-    rows = Turn.objects.filter(condition).values_list("log_id", "ordinal", "pk")
-    return {(log_id, ordinal): turn_id for log_id, ordinal, turn_id in rows}
+    found: dict[tuple[int, int], uuid.UUID] = {}
+    for at in range(0, len(turns), _RANGES_A_QUERY):
+        condition = reduce(or_, (Q(log_id=each, ordinal=ordinal) for each, ordinal in turns[at : at + _RANGES_A_QUERY]))
+        rows = Turn.objects.filter(condition).values_list("log_id", "ordinal", "pk")
+        found |= {(log_id, ordinal): turn_id for log_id, ordinal, turn_id in rows}
+    return found
 
 
 @functools.lru_cache(maxsize=_BLOCKS_KEPT)

@@ -140,3 +140,15 @@ def test_a_turn_that_is_open_is_added_when_it_settles(
     store.append(session.pk, [TurnEnd(AT, "completed", usage={"inputTokens": 2})])
     session.refresh_from_db()
     assert usage.of_session(session).own == {"inputTokens": 3}
+
+
+def test_a_log_of_very_many_blocks_is_added_up_too(
+    hosted: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite takes a thousand conditions in one statement, and a family may have more blocks than that."""
+    monkeypatch.setattr(usage, "_TURNS_A_BLOCK", 1)
+    session = hosted(turns=0)
+    use(session, inputTokens=1)
+    many = [(session.log_id, 1, 1)] + [(session.log_id, 1, 2)] * 1_200
+
+    assert usage._totals(many) == {"inputTokens": 1_201}
