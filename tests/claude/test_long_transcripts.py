@@ -54,6 +54,17 @@ def test_a_transcript_that_was_written_twice_says_everything_once(name: str, con
     assert turns_of(read(ref)) == once
 
 
+def test_while_a_transcript_is_written_a_second_time_it_says_what_it_said(config: Path) -> None:
+    place(config, "source")
+    ref = ref_of(config, session_id("source"))
+    once = turns_of(read(ref))
+    assert ref.path is not None
+    lines = ref.path.read_bytes().splitlines(keepends=True)
+    for count in range(1, len(lines)):
+        ref.path.write_bytes(b"".join([*lines, *lines[:count]]))
+        assert turns_of(read(ref)) == once
+
+
 def test_a_row_takes_about_thirty_bytes() -> None:
     count = 50_000
     tracemalloc.start()

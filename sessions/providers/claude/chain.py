@@ -81,8 +81,16 @@ class _Walk:
         for index in range(len(self.notes)):
             if (parent := self._parent(index)) >= 0:
                 self.notes[parent] |= _POINTED_AT
-        ends = (index for index, note in enumerate(self.notes) if not note & _POINTED_AT)
-        return max(ends, key=lambda index: (self._nearest_message(index), index), default=None)
+        ends = [index for index, note in enumerate(self.notes) if not note & _POINTED_AT]
+        ends.sort(key=lambda index: (self._nearest_message(index), index))
+        while ends and self._is_old(ends[-1]):
+            ends.pop()
+        return ends[-1] if ends else None
+
+    def _is_old(self, end: int) -> bool:
+        """Whether the row was only written once more: the history goes on from where it stood before."""
+        copies = self.rows.copies(end) if len(self.notes) == len(self.rows) else ()
+        return any(self.notes[index] & _POINTED_AT for index in copies)
 
     def _nearest_message(self, index: int) -> int:
         seen: set[int] = set()

@@ -212,6 +212,20 @@ class Rows(Sequence[Row]):
         """The index of the last row with that uuid."""
         return next((index for index in reversed(range(len(self))) if self.uuid(index) == uuid), None)
 
+    def copies(self, index: int) -> Iterator[int]:
+        """The other rows that have the uuid of this one."""
+        if index in self._odd_uuids:
+            odd = self._odd_uuids[index]
+            yield from (each for each, uuid in self._odd_uuids.items() if uuid == odd and each != index)
+            return
+        packed = self._uuids[index * _PACKED : (index + 1) * _PACKED]
+        at = self._uuids.find(packed)
+        while at >= 0:
+            found, inside = divmod(at, _PACKED)
+            if not inside and found != index and found not in self._odd_uuids:
+                yield found
+            at = self._uuids.find(packed, at + 1)
+
     def messages(self) -> Iterator[int | None]:
         """For each row which message of the model it is a part of: the index of that message's first row."""
         current = 0
