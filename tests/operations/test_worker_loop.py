@@ -17,7 +17,7 @@ from django.db import connections
 
 from forkhost.kit.stopping import StopFlag
 from forkhost.kit.wakeups import Listener
-from operations import worker
+from operations import saga, worker
 from operations.choices import OperationStatus
 from operations.models import Operation
 from operations.saga import WAKE_UP
@@ -77,6 +77,18 @@ def test_work_that_waited_is_done_at_the_start_and_new_work_wakes_the_worker(wor
     with running(world):
         until(committed(1))
         world.prepare()
+        until(committed(2))
+    assert len(world.agent.calls) == 2
+
+
+def test_what_an_operator_wants_wakes_the_worker(world: World) -> None:
+    world.agent.script("lose_answer")
+    unknown = world.fork()
+    assert unknown.status == S.UNKNOWN
+    with running(world):
+        world.prepare()
+        until(committed(1))
+        saga.look_again(unknown.pk, actor="user:operator", expected_version=unknown.version)
         until(committed(2))
     assert len(world.agent.calls) == 2
 
