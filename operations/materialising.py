@@ -71,7 +71,8 @@ def finish(operation: Operation, lease: Lease, actor: str, *, sent: tuple[Adapte
 
 def commit(operation: Operation, lease: Lease, receipt: Json, actor: str) -> None:
     """The child, its lineage and the committed operation in one transaction. Raises Lost, StoreError."""
-    home = Home.objects.select_related("runner").filter(pk=operation.target_home_id or operation.home_id).first()
+    home_id = operation.target_home_id or operation.home_id
+    home = Home.objects.select_related("runner").get(pk=home_id) if home_id is not None else None
     with transaction.atomic():
         at_unix_ms = clock.now_ms()
         child, line = _child(operation, receipt, home, at_unix_ms)
