@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 
@@ -20,7 +20,7 @@ from forkhost.kit import ids
 from forkhost.kit.read_only import ReadOnlyAdmin
 from sessions import disposal, lineage, store
 from sessions.admin_forms import ReasonForm
-from sessions.errors import StoreError
+from sessions.errors import SessionNotFound, StoreError
 from sessions.models import Session
 
 if TYPE_CHECKING:
@@ -61,7 +61,11 @@ def restore(admin: ReadOnlyAdmin, request: HttpRequest, session_id: uuid.UUID) -
     if _in_the_bin(cast("User", request.user), session) is None:
         return _gone(request, here)
     if request.method == "POST" and form.is_valid():
-        store.restore(session.pk, actor=_actor(request), reason=form.cleaned_data["reason"])
+        try:
+            store.restore(session.pk, actor=_actor(request), reason=form.cleaned_data["reason"])
+        except SessionNotFound as error:
+            # Removed for good since the page was asked for.
+            raise Http404 from error
         messages.success(request, "The session is restored, and that is recorded with its reason.")
         return HttpResponseRedirect(here)
     lanes = store.foresee(session.pk).lanes

@@ -8,13 +8,13 @@ from typing import cast
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
 from sessions import disposal, store
-from sessions.errors import StoreError
+from sessions.errors import SessionNotFound, StoreError
 from sessions.models import Session
 
 BIN_SHOWN = 200
@@ -47,7 +47,11 @@ def delete(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
 def restore(request: HttpRequest, session_id: uuid.UUID) -> HttpResponse:
     """Take a session out of the bin."""
     session = _deleted(request, session_id)
-    store.restore(session.pk, actor=_actor(request))
+    try:
+        store.restore(session.pk, actor=_actor(request))
+    except SessionNotFound as error:
+        # Removed for good since it was looked for.
+        raise Http404 from error
     return _see(reverse("sessions:detail", args=[session.pk]))
 
 

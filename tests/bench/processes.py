@@ -23,14 +23,14 @@ START_SECONDS = 60.0
 Found = TypeVar("Found")
 
 
-def eventually(look: Callable[[], Found | None], *, seconds: float, what: str) -> Found:
-    """What ``look`` finds, once it finds something. Raises TimeoutError."""
+def eventually(look: Callable[[], Found | None], *, seconds: float, what: str, every: float = 0.02) -> Found:
+    """What ``look`` finds, once it finds something; ``every`` is in seconds, too. Raises TimeoutError."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = look()
         if found:
             return found
-        time.sleep(0.02)
+        time.sleep(every)
     raise TimeoutError(f"{what} did not come within {seconds:.0f} s")
 
 
