@@ -64,8 +64,8 @@ class Clients(Model):
         known = list(self.requests.values())
         if not known:
             return
-        # A fork is purged seldom, so its request is preferred now and then.
-        gone = [pair for pair in known if number % 3 == 0 and pair[1].target_session_id in self.purged] or known
+        # A fork is purged seldom, so its request is preferred.
+        gone = [pair for pair in known if number % 3 and pair[1].target_session_id in self.purged] or known
         tenant, request = gone[number // 3 % len(gone)]
         answer = saga.prepare(request)
         assert answer.replayed
@@ -226,7 +226,8 @@ class Clients(Model):
         """A source or a fork goes for good, as far as nobody needs it."""
         tenant = self.tenant(number)
         everything = tenant.sessions()
-        session = self.one(everything, number // 2)
+        forks = [session for session in everything if session.fork_operation_id is not None]
+        session = self.one(forks if forks and number % 3 else everything, number // 3)
         # Something to fork from stays.
         if session is None or len(everything) <= 2:
             return
