@@ -153,7 +153,7 @@ class Batch:
             self.damage.append(found)
 
     def write(self) -> None:
-        """Append what was gathered and move the cursor, in one transaction; then leave others a moment."""
+        """Append what was gathered and move the cursor, in one transaction. To leave others a moment is the caller's."""
         session = self.session
         binding = self.binding if self.recorded.exhausted else None
         facts = title_facts(session, self.title) if self.title else {}
@@ -165,7 +165,6 @@ class Batch:
             self.appender.forget()
         self.entries, self.weight, self.cursor, self.title = [], 0, None, ""
         self.binding = None if self.recorded.exhausted else self.binding
-        self.pace.rest()
 
     def _commit(self, binding: TurnBinding | None, facts: dict[str, Any]) -> None:
         for last_try in (False, True):

@@ -70,7 +70,8 @@ class LeaseLost(Exception):
 class Reading:
     """One transcript being read under one lease."""
 
-    def __init__(self, sync: SessionSync, lease: Lease, adapter: Adapter) -> None:
+    def __init__(self, sync: SessionSync, lease: Lease, adapter: Adapter, pace: Pace) -> None:
+        self.pace = pace
         self.sync = sync
         self.lease = lease
         self.adapter = adapter
@@ -103,15 +104,15 @@ class Reading:
 
     def _stream(self, must_pause: Callable[[], bool]) -> bool:
         place = self._place()
-        pace = Pace()
-        batch = Batch(self.session, self.sync, place, self.save, pace)
+        batch = Batch(self.session, self.sync, place, self.save, self.pace)
         for item in self.adapter.read(self.ref, place.since, self.after):
             if isinstance(item, ReadRestart):
-                batch = Batch(self.session, self.sync, self.beginning(), self.save, pace)
+                batch = Batch(self.session, self.sync, self.beginning(), self.save, self.pace)
                 continue
             batch.take(item)
             if batch.full:
                 batch.write()
+                self.pace.rest()
             if isinstance(item, ReadCursor) and item.done < item.total and must_pause():
                 batch.write()
                 return False
@@ -161,27 +162,29 @@ def import_claimed(lease: Lease, must_stop: Callable[[], bool]) -> None:
     Never raises for what is wrong with a transcript, a home or an adapter: the row says it, and is tried again later.
     """
     sync = SessionSync.objects.select_related("session__home__runner").get(pk=lease.pk)
-    stretch = Stretch()
+    stretch, pace = Stretch(), Pace()
     with LeaseKeeper(SessionSync, lease, LEASE_SECONDS) as keeper:
         try:
             with repeatable_writes():
-                result = _read(sync, lease, lambda: keeper.lost or must_stop() or stretch.is_over())
+                result = _read(sync, lease, pace, lambda: keeper.lost or must_stop() or stretch.is_over())
         except LeaseLost:
             return
         except Exception as error:
             log.exception("import_failed", session=str(sync.pk))
             result = _failed(sync, IMPORT_FAILED, f"The import failed: {type(error).__name__}.")
     give_back(lease, **result)
+    # Not before: until the row says that everything is read, nobody can fork the session.
+    pace.rest()
 
 
-def _read(sync: SessionSync, lease: Lease, must_pause: Callable[[], bool]) -> dict[str, Any]:
+def _read(sync: SessionSync, lease: Lease, pace: Pace, must_pause: Callable[[], bool]) -> dict[str, Any]:
     """Read, and say how the row is given back."""
     adapter = registry.adapters().get(sync.session.provider)
     if adapter is None:
         return _failed(sync, runners.ADAPTER_MISSING, "No adapter for this kind of agent is installed here.")
     stamp = sync.stamp_seen
     try:
-        complete = Reading(sync, lease, adapter).run(must_pause)
+        complete = Reading(sync, lease, adapter, pace).run(must_pause)
     except SessionFenced:
         return {"again_in": FENCED_SECONDS, "hurry": Hurry.LIVE, "state": SyncState.DEFERRED}
     except SessionGone:
