@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
-from django.db import DatabaseError, close_old_connections, connections
+from django.db import DatabaseError, Error, close_old_connections, connections
 from django.db.models import QuerySet
 
+from forkhost.kit import alarms
 from forkhost.kit.leases import Lease, claim
 from forkhost.kit.wakeups import Listener
 from operations import dispatch, hosted, notifications, recovery
@@ -35,6 +36,8 @@ CLAIMABLE = (
 )
 
 
+# A fork that is done sooner is better followed by the next one than joined by it: threads share one interpreter.
+ALONE_SECONDS = 0.02
 # Any commit may mean that there is something to deliver; nobody reads mail that fast.
 COURIER_REST_SECONDS = 0.25
 
@@ -127,7 +130,7 @@ class _Hands:
             thread.join()
 
     def wake(self) -> None:
-        """Have one thread look; one that finds work wakes the next."""
+        """Have one thread look; one whose work lasts has the next look, too."""
         with contextlib.suppress(queue.Full):
             self._wanted.put_nowait(None)
 
@@ -148,9 +151,12 @@ class _Hands:
             lease = claim_next(self._runner, self._owner, self._pace.lease_seconds)
             if lease is None:
                 return False
-            self.wake()
-            dispatch.work(lease, actor=self._owner, lease_seconds=self._pace.lease_seconds)
-        except DatabaseError:
+            join_in = alarms.ring(ALONE_SECONDS, self.wake)
+            try:
+                dispatch.work(lease, actor=self._owner, lease_seconds=self._pace.lease_seconds)
+            finally:
+                join_in.call_off()
+        except Error:
             log.exception("database_failed")
             return False
         # A hand that dies would take its share of all later work with it; the row's lease runs out by itself.
