@@ -22,7 +22,7 @@ from sessions.models import Event, Home, Segment, Session, Turn, Workspace
 from sessions.payloads import parse, plain
 from sessions.places import Place
 from sessions.querysets import SessionQuerySet
-from sessions.search_index import LogMatch
+from sessions.search_matches import LogMatch
 from sessions.words import Piece
 
 # Words that more logs hold than that are looked for in the newest alone, and the answer says so.

@@ -1,4 +1,4 @@
-"""What the search index is made of in each database: FTS5 on SQLite, a stored ``tsvector`` under GIN on PostgreSQL.
+"""What the search index is made of in each database: FTS5 on SQLite, GIN over ``tsvector`` on PostgreSQL.
 
 Django's migrations know the table of documents alone; the rest is made here, after them.
 """
@@ -28,20 +28,28 @@ _SQLITE = (
     "CREATE TRIGGER IF NOT EXISTS forkhost_search_delete AFTER DELETE ON agent_sessions_searchdocument BEGIN "
     "INSERT INTO agent_sessions_search(agent_sessions_search, rowid, words) VALUES ('delete', OLD.id, OLD.words); END",
 )
+# Windows of logs by the bits of a log's number that they leave out: 256 logs, and each next one eight times as many.
+WINDOWS = (8, 11, 14, 17)
+_WINDOW_WORDS = ", ".join(f"'@{level}:' || (id >> {SEQ_BITS + bits})::text" for level, bits in enumerate(WINDOWS))
+# An expression and no column: the words would lie in the table a second time, and most of them are never read.
+VECTOR = f"array_to_tsvector(array_remove(string_to_array(words, ' '), '') || ARRAY[{_WINDOW_WORDS}])"
 _SEQ = f"(id & {LAST_SEQ})"
 _POSTGRESQL = (
-    # Stored, because working it out for each document looked at would take longer than all else together.
-    f"ALTER TABLE {TABLE} ADD COLUMN IF NOT EXISTS vector tsvector GENERATED ALWAYS AS "
-    "(array_to_tsvector(array_remove(string_to_array(words, ' '), ''))) STORED",
     # Every search reads what waits to be sorted into the index, so only a little may wait.
-    f"CREATE INDEX IF NOT EXISTS {INDEX} ON {TABLE} USING gin (vector) WITH (gin_pending_list_limit = 256)",
-    # The planner takes reading a long vector for free, and would rather read them all than ask the index.
-    f"CREATE OR REPLACE FUNCTION {LOGS_FUNCTION}(wanted tsquery, most integer) "  # noqa: S608
-    "RETURNS TABLE (log_id bigint, titles bigint, first_seq bigint) LANGUAGE sql STABLE "
+    f"CREATE INDEX IF NOT EXISTS {INDEX} ON {TABLE} USING gin (({VECTOR})) WITH (gin_pending_list_limit = 256)",
+    # The planner takes working out a long vector for free, and would rather do so for all of them than ask the index.
+    f"CREATE OR REPLACE FUNCTION {LOGS_FUNCTION}(wanted tsquery, most_places integer, most_logs integer) "  # noqa: S608
+    "RETURNS TABLE (log_id bigint, titles bigint, first_seq bigint, places bigint) LANGUAGE sql STABLE "
     "SET enable_seqscan = off SET enable_indexscan = off SET max_parallel_workers_per_gather = 0 SET work_mem = '32MB' AS "
-    f"$$ SELECT id >> {SEQ_BITS}, count(*) FILTER (WHERE {_SEQ} = 0), min({_SEQ}) FILTER (WHERE {_SEQ} > 0) "
-    f"FROM {TABLE} WHERE vector @@ wanted GROUP BY 1 ORDER BY 1 DESC LIMIT most $$",
+    f"$$ SELECT id >> {SEQ_BITS}, count(*) FILTER (WHERE {_SEQ} = 0), min({_SEQ}) FILTER (WHERE {_SEQ} > 0), count(*) "
+    f"FROM (SELECT id FROM {TABLE} WHERE {VECTOR} @@ wanted LIMIT most_places) AS found "
+    "GROUP BY 1 ORDER BY 1 DESC LIMIT most_logs $$",
 )
+
+
+def window_word(level: int, window: int) -> str:
+    """The word of all documents in that window of logs, which no text has; ``level`` counts in ``WINDOWS``."""
+    return f"@{level}:{window}"
 
 
 def install(on: BaseDatabaseWrapper) -> None:
