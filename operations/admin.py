@@ -290,7 +290,7 @@ class RequestAliasAdmin(ReadOnlyAdmin):
     """Which request ids lead to which operations."""
 
     list_display = ("request_id", "operation_id", "created_at")
-    search_fields = ("request_id", "=operation_id")
+    search_fields = ("request_id",)
 
     def visible(self, rows: Rows, user: User | AnonymousUser) -> Rows:
         return rows.filter(operation_id__in=_operations(user))

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
 MARKER_PREFIX = "forkhost:"
 
-# A child is free again when its operation failed; an unknown one names what was seen, and owns nothing.
-_OWNS_NO_CHILD = (OperationStatus.FAILED, OperationStatus.UNKNOWN)
-
 
 def actor(user: User | AnonymousUser) -> str:
     """A person as the audit names them."""
@@ -271,19 +268,16 @@ def binding_map(operation: Operation) -> dict[int, TurnBinding] | None:
 
 
 def child_is_taken(operation: Operation, child_id: str) -> bool:
-    """Whether the id is the source's own, or that of a session or another operation in one of its homes."""
+    """Whether the id is the source's own, or that of a session in one of the operation's homes.
+
+    That another operation has it is for ``operation_child_once`` to say.
+    """
     if operation.home_id is None:
         return False
     if not child_id or child_id == operation.source_provider_session_id:
         return True
     homes = [home_id for home_id in (operation.home_id, operation.target_home_id) if home_id is not None]
-    sessions = Session.objects.filter(home_id__in=homes, provider_session_id=child_id)
-    others = (
-        Operation.objects.filter(home_id=operation.home_id, child_provider_session_id=child_id)
-        .exclude(pk=operation.pk)
-        .exclude(status__in=_OWNS_NO_CHILD)
-    )
-    return sessions.values_list("pk").union(others.values_list("pk"), all=True).exists()
+    return Session.objects.filter(home_id__in=homes, provider_session_id=child_id).exists()
 
 
 def process_to_json(process: ProcessIdentity) -> Json:

@@ -23,19 +23,20 @@ from sessions.store import Snapshot
 
 # From here on a child may exist that is not a session yet.
 _SENT = (OperationStatus.DISPATCHING, OperationStatus.PROVIDER_ACCEPTED, OperationStatus.UNKNOWN)
+# Those have not ended, which their index knows; it does not know states.
+_UNSETTLED = Q(completed_at__isnull=True, status__in=_SENT)
 
 
 def waits(home_id: uuid.UUID) -> bool:
     """Whether a child may turn up in this home that must not become a session, or not yet.
 
-    So it is while a fork was sent and is not settled, after one was unknown once, and where forks live in another home.
+    So it is while a fork was sent and is not settled, and where forks live in another home.
     """
     here = Q(home_id=home_id) | Q(target_home_id=home_id)
-    sent = Q(status__in=_SENT) | Q(unknown_since__isnull=False)
     return (
         Operation.objects.filter(target_home_id=home_id).exists()
         or Operation.objects.filter(home_id=home_id, target_home_id__isnull=False).exists()
-        or Operation.objects.filter(here, sent).exists()
+        or Operation.objects.filter(here, _UNSETTLED).exists()
     )
 
 
@@ -67,14 +68,11 @@ def _by_marker(home_id: uuid.UUID, discovered: DiscoveredSession) -> tuple[Opera
 
 def _by_id(home_id: uuid.UUID, discovered: DiscoveredSession) -> tuple[Operation, str] | None:
     child_id = discovered.ref.provider_session_id
-    here = Operation.objects.filter(Q(home_id=home_id) | Q(target_home_id=home_id))
-    sent = here.filter(next_run_at__isnull=False, status__in=_SENT)
-    unknown = here.filter(unknown_since__isnull=False)
-    for rows in (sent, unknown):
-        for column in ("announced_child_id", "child_provider_session_id"):
-            operation = rows.filter(**{column: child_id}).first()
-            if operation is not None:
-                return operation, "announced_by_fork"
+    rows = Operation.objects.filter(Q(home_id=home_id) | Q(target_home_id=home_id), _UNSETTLED)
+    for column in ("announced_child_id", "child_provider_session_id"):
+        operation = rows.filter(**{column: child_id}).first()
+        if operation is not None:
+            return operation, "announced_by_fork"
     return None
 
 
@@ -107,7 +105,7 @@ def _brought_along(home_id: uuid.UUID, discovered: DiscoveredSession) -> Held | 
 
 def _searched(home_id: uuid.UUID, discovered: DiscoveredSession) -> Operation | None:
     """An unsettled fork whose child carries no mark: a new session that may be it has to wait."""
-    rows = Operation.objects.filter(home_id=home_id, identity_mode=IdentityMode.SEARCH, status__in=_SENT)
+    rows = Operation.objects.filter(_UNSETTLED, home_id=home_id, identity_mode=IdentityMode.SEARCH)
     operation: Operation
     for operation in rows.defer("snapshot", "result_session"):
         sent = operation.dispatched_at or operation.prepared_at

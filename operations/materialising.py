@@ -11,7 +11,7 @@ from django.db import InterfaceError, OperationalError, transaction
 
 from forkhost.kit import clock
 from forkhost.kit.leases import Lease
-from operations import destinations, handover, hosted
+from operations import destinations, handover, hosted, results
 from operations.choices import BindingMode, ErrorCode
 from operations.models import Operation
 from operations.saga import transitions
@@ -78,7 +78,11 @@ def commit(operation: Operation, lease: Lease, receipt: Json, actor: str) -> Non
         child, line = _child(operation, receipt, home, at_unix_ms)
         crash_point(CrashPoint.DURING_MATERIALISE)
         shown = session_json(child, lineage=line)
-        values = {"result_session": shown, "target_seq": operation.resolved_seq, "receipt": receipt}
+        values = {
+            "result_session": results.rest_of(operation, shown),
+            "target_seq": operation.resolved_seq,
+            "receipt": receipt,
+        }
         transitions.commit(operation, lease, values, actor)
     crash_point(CrashPoint.AFTER_COMMIT)
 

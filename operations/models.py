@@ -44,7 +44,8 @@ class Operation(LeasedRow):
     dispatching mark, and never again. ``calls`` is 0 until that mark and 1 after. ``version`` counts the acts on this
     row and is the sequence of the newest audit row. ``unknown_since`` is set while the operation is unknown only.
     ``assigned_to_id`` is the operator who looks after it. ``removal`` is an operator's wish that the runner remove one
-    torn child, ``{"child", "path", "actor"}``, until it was tried.
+    torn child, ``{"child", "path", "actor"}``, until it was tried. ``result_session`` is set when committed and holds what
+    of the child's projection the other columns do not say (``operations.results``).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -103,7 +104,7 @@ class Operation(LeasedRow):
     removal = models.JSONField(null=True)
     warnings = models.JSONField(default=list)
     calls = models.PositiveSmallIntegerField(default=0)
-    dispatch_token = models.UUIDField(null=True, unique=True)
+    dispatch_token = models.UUIDField(null=True)
     process = models.JSONField(null=True)
     version = models.BigIntegerField(default=0)
 
@@ -124,14 +125,12 @@ class Operation(LeasedRow):
             *LeasedRow.Meta.indexes,
             # The operations list and its cursor.
             models.Index(name="operation_list", fields=("workspace_id", "-prepared_at", "-id")),
-            # The counts on every page. NULL instead of a list of states, because SQLite uses no partial index on those.
+            # The counts on every page, and what the importer asks about unfinished forks. NULL instead of a list of states, because SQLite uses no partial index on those.
             models.Index(
                 name="operation_unfinished", fields=("workspace_id", "status"), condition=Q(completed_at__isnull=True)
             ),
             # Forks listed at their turn on the source's page; fences and barriers.
             models.Index(name="operation_by_source", fields=("source_session_id", "status")),
-            # The importer asks whether a provider session belongs to an unfinished operation.
-            models.Index(name="operation_by_source_provider", fields=("home_id", "source_provider_session_id")),
             # Children that live in another home than their source: either home's importer asks about them.
             models.Index(name="operation_bound_from", fields=("home_id",), condition=Q(target_home_id__isnull=False)),
             models.Index(
@@ -230,7 +229,7 @@ class RequestAlias(models.Model):
     workspace_id = models.UUIDField()
     request_id = models.CharField(max_length=255)
     request_hash = models.CharField(max_length=64)
-    operation_id = models.UUIDField(db_index=True)
+    operation_id = models.UUIDField()
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

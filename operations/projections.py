@@ -6,6 +6,7 @@ import datetime as dt
 from typing import Any
 
 from forkhost.kit import clock
+from operations import results
 from operations.choices import PHASE, PUBLIC_STATUS, OperationStatus
 from operations.models import Operation
 
@@ -23,8 +24,8 @@ def operation_json(operation: Operation) -> dict[str, Any]:
         "resolvedPoint": {"turnId": _id(operation.resolved_turn_id), "seq": operation.resolved_seq},
         "status": PUBLIC_STATUS[status].value,
         "phase": PHASE[status].value,
-        "session": operation.result_session if committed else None,
-        "lineage": lineage_json(operation) if committed else None,
+        "session": results.session_of(operation) if committed else None,
+        "lineage": results.lineage_of(operation) if committed else None,
         "error": _error(operation, status),
         "calls": operation.calls,
         "preparedAtUnixMs": clock.to_ms(operation.prepared_at),
@@ -34,14 +35,6 @@ def operation_json(operation: Operation) -> dict[str, Any]:
         "observedAtUnixMs": _ms(operation.observed_at),
         "unknownSinceUnixMs": _ms(operation.unknown_since),
     }
-
-
-def lineage_json(operation: Operation) -> dict[str, Any] | None:
-    """The lineage a committed operation made; None before."""
-    if operation.result_session is None:
-        return None
-    lineage: dict[str, Any] | None = operation.result_session.get("forkedFrom")
-    return lineage
 
 
 def _error(operation: Operation, status: OperationStatus) -> dict[str, str] | None:

@@ -138,6 +138,8 @@ class _Hands:
         try:
             while True:
                 self._wanted.get()
+                # Asked once for all that is waiting; a connection that breaks in between fails a claim, and is replaced here.
+                close_old_connections()
                 while not self._stopping.is_set() and self._take_one():
                     pass
                 if self._stopping.is_set():
@@ -146,7 +148,6 @@ class _Hands:
             connections.close_all()
 
     def _take_one(self) -> bool:
-        close_old_connections()
         try:
             lease = claim_next(self._runner, self._owner, self._pace.lease_seconds)
             if lease is None:

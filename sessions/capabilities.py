@@ -79,7 +79,7 @@ class TurnCapability(NamedTuple):
 
 
 def session_capability(session: Session) -> Capability:
-    """What the session allows; DESIGN's eligibility rules in their order, then the adapter's own."""
+    """What the session allows; the rules of eligibility in their order, then the adapter's own."""
     reason = _own_reason(session)
     if reason:
         return _refused(reason)

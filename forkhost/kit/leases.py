@@ -19,8 +19,10 @@ from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 import structlog
 from django.db import DatabaseError, connections, models, router, transaction
 from django.db.models import F, Q
+from django.db.models.expressions import RawSQL
 
 from forkhost.kit import alarms, clock
+from forkhost.kit.returning import update_returning
 
 log = structlog.get_logger(__name__)
 
@@ -65,36 +67,50 @@ def claim(queryset: models.QuerySet[Row], owner: str, seconds: float) -> Lease |
     ``queryset`` narrows by queue (and whatever else); due and unheld are added here. Two claims never return the same
     row unless the lease ran out in between. Commits before it returns, so it must not be called inside ``atomic``.
     """
-    due = queryset.filter(is_due()).order_by("next_run_at", "pk")
-    if not connections[due.db].features.has_select_for_update:
-        return _claim_unlocked(queryset, due, owner, seconds)
-    with transaction.atomic(using=due.db, durable=True):
-        pk = due.select_for_update(skip_locked=True, no_key=True).values_list("pk", flat=True).first()
-        return _take(queryset, pk, owner, seconds) if pk is not None else None
+    due = queryset.filter(is_due()).order_by("next_run_at", "pk").values_list("pk", flat=True)
+    claim_due = _claim_locked if connections[due.db].features.has_select_for_update else _claim_unlocked
+    return claim_due(queryset, due, owner, seconds)
+
+
+def _claim_locked(
+    queryset: models.QuerySet[Row], due: models.QuerySet[Row, Any], owner: str, seconds: float
+) -> Lease | None:
+    """Look and take in one statement; rows that others are just taking are passed over."""
+    connection = connections[due.db]
+    statement, parameters = due[:1].query.get_compiler(connection=connection).as_sql()
+    # Django locks rows only between BEGIN and COMMIT, which one statement does not need.
+    locking = connection.ops.for_update_sql(skip_locked=True, no_key=True)
+    # A locked row stays as it was found.
+    return _take(_all(queryset).filter(pk=RawSQL(f"{statement} {locking}", parameters)), owner, seconds)  # noqa: S611
 
 
 def _claim_unlocked(
-    queryset: models.QuerySet[Row], due: models.QuerySet[Row], owner: str, seconds: float
+    queryset: models.QuerySet[Row], due: models.QuerySet[Row, Any], owner: str, seconds: float
 ) -> Lease | None:
     """SQLite: look without the one write lock, which an idle worker must not take; the update alone decides."""
-    while (pk := due.values_list("pk", flat=True).first()) is not None:
+    while (pk := due.first()) is not None:
         with transaction.atomic(using=due.db, durable=True):
-            lease = _take(queryset, pk, owner, seconds)
+            lease = _take(_all(queryset).filter(is_due(), pk=pk), owner, seconds)
         if lease is not None:
             return lease
     return None
 
 
-def _take(queryset: models.QuerySet[Row], pk: Any, owner: str, seconds: float) -> Lease | None:
+def _all(queryset: models.QuerySet[Row]) -> models.QuerySet[Row]:
+    return queryset.model._base_manager.using(queryset.db).all()
+
+
+def _take(rows: models.QuerySet[Row], owner: str, seconds: float) -> Lease | None:
     token = uuid.uuid4()
-    rows = queryset.model._base_manager.using(queryset.db).filter(is_due(), pk=pk)
-    taken = rows.update(
+    taken = update_returning(
+        rows,
+        (rows.model._meta.pk.name,),
         lease_owner=owner,
         lease_token=token,
         lease_until=clock.database_now(seconds),
         attempts=F("attempts") + 1,
     )
-    return Lease(pk, token) if taken else None
+    return None if taken is None else Lease(taken[0], token)
 
 
 def renew(model: type[LeasedRow], pk: Any, token: uuid.UUID, seconds: float) -> bool:

@@ -127,7 +127,9 @@ class Segment(models.Model):
     ``first_turn``/``last_turn`` are turn ordinals (null: the segment holds no turn start).
     """
 
-    session = models.ForeignKey("agent_sessions.Session", on_delete=models.DO_NOTHING, related_name="segments")
+    session = models.ForeignKey(
+        "agent_sessions.Session", on_delete=models.DO_NOTHING, related_name="segments", db_index=False
+    )
     position = models.IntegerField()
     log = models.ForeignKey(EventLog, on_delete=models.DO_NOTHING, related_name="segments", db_index=False)
     first_seq = models.BigIntegerField()

@@ -49,14 +49,14 @@ class Session(models.Model):
 
     kind = models.CharField(max_length=8, choices=SessionKind, default=SessionKind.ROOT)
     root_session_id = models.UUIDField(null=True)
-    parent_session_id = models.UUIDField(null=True, db_index=True)
+    parent_session_id = models.UUIDField(null=True)
     parent_turn_id = models.UUIDField(null=True)
     parent_tool_call_id = models.TextField(null=True)  # noqa: DJ001  null on a root
 
     family = models.ForeignKey(Family, on_delete=models.PROTECT, related_name="sessions")
     fork_operation_id = models.UUIDField(null=True, unique=True)
     observed_parent_provider_id = models.TextField(blank=True, default="")
-    observed_parent_id = models.UUIDField(null=True, db_index=True)
+    observed_parent_id = models.UUIDField(null=True)
     detached = models.BooleanField(default=False)
 
     title = models.TextField(blank=True, default="")
@@ -133,6 +133,15 @@ class Session(models.Model):
                 fields=("workspace", "cwd"),
                 opclasses=("uuid_ops", "text_pattern_ops"),
                 condition=Q(tombstoned_at__isnull=True),
+            ),
+            # The lanes below a session, and what an agent's own forks were made of: few sessions have either.
+            models.Index(
+                name="session_by_parent", fields=("parent_session_id",), condition=Q(parent_session_id__isnull=False)
+            ),
+            models.Index(
+                name="session_by_observed_parent",
+                fields=("observed_parent_id",),
+                condition=Q(observed_parent_id__isnull=False),
             ),
             # What the search index has to catch up with, newest first.
             models.Index(name="session_search_due", fields=("-updated_at_unix_ms",), condition=Q(search_due=True)),

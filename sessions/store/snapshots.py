@@ -10,6 +10,30 @@ from typing import Any, NamedTuple
 from sessions import payloads
 
 VERSION = 1
+# What is not written down, because it is so of nearly every source.
+_NOTHING: dict[str, Any] = {
+    "history_revision": 0,
+    "interactions": (),
+    "attachments": (),
+    "binding_map": None,
+    "bindings_kept": False,
+    "seed_turns": 0,
+}
+
+
+def _no_facts() -> dict[str, Any]:
+    return {
+        **dict.fromkeys(("home_id", "provider_session_id")),
+        **dict.fromkeys(("provider_version", "title", "preview", "project", "cwd", "model", "effort"), ""),
+        "settings": {},
+        "runtime_context": {},
+        "worktree_isolated": False,
+    }
+
+
+def _with_all_facts(written: dict[str, Any]) -> dict[str, Any]:
+    """In the order in which they are written, so that the text of a snapshot that was read is the same again."""
+    return {**written, **{name: fact for name, fact in _no_facts().items() if name not in written}}
 
 
 class FrozenSegment(NamedTuple):
@@ -72,18 +96,22 @@ class Snapshot:
 
     def to_json(self) -> str:
         """The snapshot as ASCII JSON text, always the same for the same snapshot."""
-        values = {**asdict(self), "version": VERSION, "source_session_id": str(self.source_session_id)}
-        return payloads.canonical(values)
+        missing = _no_facts()
+        session = {name: fact for name, fact in self.session.items() if name not in missing or fact != missing[name]}
+        values = {**asdict(self), "source_session_id": str(self.source_session_id), "session": session}
+        said = {name: value for name, value in values.items() if value or name not in _NOTHING}
+        return payloads.canonical({**said, "version": VERSION})
 
     @classmethod
     def from_json(cls, text: str) -> Snapshot:
         """The snapshot of :meth:`to_json`. Raises ValueError for another version."""
-        values = json.loads(text)
+        values = {**_NOTHING, **json.loads(text)}
         if values.pop("version", None) != VERSION:
             raise ValueError("The snapshot has another version.")
         return cls(
             **{
                 **values,
+                "session": _with_all_facts(values["session"]),
                 "source_session_id": uuid.UUID(values["source_session_id"]),
                 "segments": tuple(FrozenSegment(*item) for item in values["segments"]),
                 "interactions": tuple(FrozenInteraction(*item) for item in values["interactions"]),
