@@ -37,7 +37,7 @@ CLAIMABLE = (
 
 
 # A fork that is done sooner is better followed by the next one than joined by it: threads share one interpreter.
-ALONE_SECONDS = 0.02
+ALONE_SECONDS = 0.01
 # Any commit may mean that there is something to deliver; nobody reads mail that fast.
 COURIER_REST_SECONDS = 0.25
 
@@ -104,7 +104,11 @@ def claim_next(runner: Runner, owner: str, lease_seconds: float) -> Lease | None
 
 
 class _Hands:
-    """The threads that work. Each claims for itself, so that nothing is claimed that nobody is free to do."""
+    """The threads that work. Each claims for itself, so that nothing is claimed that nobody is free to do.
+
+    One goes from fork to fork while the others rest; when a fork takes it longer, the next one takes over, and
+    whoever sees that another goes on lets it.
+    """
 
     def __init__(self, runner: Runner, pace: Pace) -> None:
         self._runner = runner
@@ -113,6 +117,9 @@ class _Hands:
         # One wish a hand is enough: a busy hand looks for more work by itself.
         self._wanted: queue.Queue[None] = queue.Queue(maxsize=max(1, pace.parallel))
         self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        # The hands that will look for more work soon.
+        self._quick = 0
         self._threads = [
             threading.Thread(target=self._work, name=f"fork-{number}") for number in range(max(1, pace.parallel))
         ]
@@ -136,27 +143,41 @@ class _Hands:
 
     def _work(self) -> None:
         try:
-            while True:
+            while not self._stopping.is_set():
                 self._wanted.get()
-                # Asked once for all that is waiting; a connection that breaks in between fails a claim, and is replaced here.
+                # Asked once for all that is waiting; a connection that breaks meanwhile fails a claim, and is replaced here.
                 close_old_connections()
-                while not self._stopping.is_set() and self._take_one():
-                    pass
-                if self._stopping.is_set():
-                    return
+                self._add_quick(1)
+                while not self._stopping.is_set():
+                    if not self._take_one():
+                        self._add_quick(-1)
+                        break
+                    if self._leaves_it_to_another():
+                        break
         finally:
             connections.close_all()
+
+    def _add_quick(self, number: int) -> None:
+        with self._lock:
+            self._quick += number
+
+    def _leaves_it_to_another(self) -> bool:
+        with self._lock:
+            another = self._quick > 1
+            self._quick -= another
+            return another
 
     def _take_one(self) -> bool:
         try:
             lease = claim_next(self._runner, self._owner, self._pace.lease_seconds)
             if lease is None:
                 return False
-            join_in = alarms.ring(ALONE_SECONDS, self.wake)
+            late = alarms.ring(ALONE_SECONDS, self._be_relieved)
             try:
                 dispatch.work(lease, actor=self._owner, lease_seconds=self._pace.lease_seconds)
             finally:
-                join_in.call_off()
+                if not late.call_off():
+                    self._add_quick(1)
         except Error:
             log.exception("database_failed")
             return False
@@ -164,6 +185,10 @@ class _Hands:
         except Exception:
             log.exception("work_failed")
         return True
+
+    def _be_relieved(self) -> None:
+        self._add_quick(-1)
+        self.wake()
 
 
 class _Courier:

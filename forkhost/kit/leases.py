@@ -27,6 +27,10 @@ from forkhost.kit.returning import update_returning
 log = structlog.get_logger(__name__)
 
 
+# A claim that a power cut takes away was none: what is written under it becomes durable with it, and only after it.
+_NEED_NOT_WAIT = RawSQL("set_config('synchronous_commit', 'off', true) = 'off'", (), output_field=models.BooleanField())
+
+
 class LeasedRow(models.Model):
     """A row that is a piece of work. ``attempts`` counts claims since it was last set back by :func:`release`."""
 
@@ -65,8 +69,12 @@ def claim(queryset: models.QuerySet[Row], owner: str, seconds: float) -> Lease |
     """Claim the row of ``queryset`` that has been due longest, for ``seconds``; None when nothing is due.
 
     ``queryset`` narrows by queue (and whatever else); due and unheld are added here. Two claims never return the same
-    row unless the lease ran out in between. Commits before it returns, so it must not be called inside ``atomic``.
+    row unless the lease ran out in between. Commits before it returns; raises RuntimeError inside a transaction.
     """
+    around = connections[queryset.db].atomic_blocks
+    # As ``atomic(durable=True)`` has it, which would send a BEGIN.
+    if around and not getattr(around[-1], "_from_testcase", False):
+        raise RuntimeError("A claim has to be durable, so it cannot be a part of a transaction.")
     due = queryset.filter(is_due()).order_by("next_run_at", "pk").values_list("pk", flat=True)
     claim_due = _claim_locked if connections[due.db].features.has_select_for_update else _claim_unlocked
     return claim_due(queryset, due, owner, seconds)
@@ -81,7 +89,8 @@ def _claim_locked(
     # Django locks rows only between BEGIN and COMMIT, which one statement does not need.
     locking = connection.ops.for_update_sql(skip_locked=True, no_key=True)
     # A locked row stays as it was found.
-    return _take(_all(queryset).filter(pk=RawSQL(f"{statement} {locking}", parameters)), owner, seconds)  # noqa: S611
+    rows = _all(queryset).filter(_NEED_NOT_WAIT, pk=RawSQL(f"{statement} {locking}", parameters))  # noqa: S611
+    return _take(rows, owner, seconds)
 
 
 def _claim_unlocked(
@@ -89,7 +98,7 @@ def _claim_unlocked(
 ) -> Lease | None:
     """SQLite: look without the one write lock, which an idle worker must not take; the update alone decides."""
     while (pk := due.first()) is not None:
-        with transaction.atomic(using=due.db, durable=True):
+        with transaction.atomic(using=due.db):
             lease = _take(_all(queryset).filter(is_due(), pk=pk), owner, seconds)
         if lease is not None:
             return lease
