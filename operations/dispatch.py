@@ -88,7 +88,7 @@ def work(lease: Lease, *, actor: str, lease_seconds: float) -> None:
 
     A database error is raised on: the lease then runs out, and recovery decides from what was committed.
     """
-    operation = Operation.objects.get(pk=lease.pk)
+    operation: Operation = lease.row
     with (
         structlog.contextvars.bound_contextvars(operation_id=str(operation.pk)),
         LeaseKeeper(Operation, lease, lease_seconds),

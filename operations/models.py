@@ -13,7 +13,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from forkhost.kit.leases import LeasedRow
+from forkhost.kit.leased_rows import LeasedRow
 from operations.choices import (
     Act,
     BindingMode,

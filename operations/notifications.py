@@ -55,7 +55,7 @@ def deliver_one(owner: str) -> bool:
     lease = claim(Notification.objects.filter(queue=""), owner, LEASE_SECONDS)
     if lease is None:
         return False
-    notice = Notification.objects.get(pk=lease.pk)
+    notice: Notification = lease.row
     try:
         _SENDERS[Channel(notice.channel)](notice)
     except NotDelivered as error:

@@ -22,7 +22,7 @@ def hold_back() -> int:
     for row in waiting.filter(lease_token__isnull=False):
         transitions.requeue(row.pk, row.lease_token)
     while (lease := claim(waiting, ACTOR, LEASE_SECONDS)) is not None:
-        operation = Operation.objects.get(pk=lease.pk)
+        operation: Operation = lease.row
         transitions.mark_dispatching(operation, lease, ACTOR)
         operation.refresh_from_db()
         where = {"lease_token": lease.token}

@@ -13,27 +13,18 @@ from sessions.models import Family, Session
 UNTITLED = "Untitled session"
 
 
-def take_number(family_id: uuid.UUID) -> int:
-    """The family's next number, never given twice: the update locks the family's row until the transaction ends.
+def fork_title(family_id: uuid.UUID) -> str:
+    """The next fork's title, its number taken: "Fix login (2)", then "(3)"; a fork of "(2)" is "(3)" as well.
 
-    Raises ``Family.DoesNotExist``.
+    A number is never given twice: the family's row stays locked until the transaction ends. Raises
+    ``Family.DoesNotExist``.
     """
-    return _take(family_id)[0]
-
-
-def fork_title(family: Family | uuid.UUID) -> str:
-    """The next fork's title, its number taken: "Fix login (2)", then "(3)"; a fork of "(2)" is "(3)" as well."""
-    number, base = _take(family.pk if isinstance(family, Family) else family)
-    return f"{base or UNTITLED} ({number})"
-
-
-def _take(family_id: uuid.UUID) -> tuple[int, str]:
-    rows = Family.objects.filter(pk=family_id)
-    taken = update_returning(rows, ("next_number", "title"), next_number=F("next_number") + 1)
-    if taken is None:
+    family = update_returning(
+        Family.objects.filter(pk=family_id), ("next_number", "title"), next_number=F("next_number") + 1
+    )
+    if family is None:
         raise Family.DoesNotExist(f"There is no family {family_id}.")
-    number, title = taken
-    return int(number) - 1, str(title)
+    return f"{family.title or UNTITLED} ({family.next_number - 1})"
 
 
 def name_family(session: Session, title: str) -> None:

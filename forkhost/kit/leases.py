@@ -13,8 +13,9 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import structlog
 from django.db import DatabaseError, connections, models, router, transaction
@@ -22,41 +23,26 @@ from django.db.models import F, Q
 from django.db.models.expressions import RawSQL
 
 from forkhost.kit import alarms, clock
+from forkhost.kit.leased_rows import LeasedRow
 from forkhost.kit.returning import update_returning
 
 log = structlog.get_logger(__name__)
 
 
-# A claim that a power cut takes away was none: what is written under it becomes durable with it, and only after it.
-_NEED_NOT_WAIT = RawSQL("set_config('synchronous_commit', 'off', true) = 'off'", (), output_field=models.BooleanField())
-
-
-class LeasedRow(models.Model):
-    """A row that is a piece of work. ``attempts`` counts claims since it was last set back by :func:`release`."""
-
-    queue = models.CharField(max_length=64, default="", blank=True)
-    next_run_at = models.DateTimeField(null=True, blank=True)
-    attempts = models.PositiveIntegerField(default=0)
-    lease_owner = models.CharField(max_length=200, default="", blank=True)
-    lease_token = models.UUIDField(null=True, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        abstract = True
-        # The claim. Partial on NOT NULL, because SQLite never uses a partial index on a list of bound states.
-        indexes: ClassVar[tuple[models.Index, ...]] = (
-            models.Index(name="%(class)s_due", fields=["queue", "next_run_at"], condition=Q(next_run_at__isnull=False)),
-        )
-
-
 Row = TypeVar("Row", bound=LeasedRow)
 
 
-class Lease(NamedTuple):
-    """A claimed row: its primary key and the token that every write under this lease has to name."""
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A claimed ``row`` as the claim left it, and the token that every write under this lease has to name."""
 
-    pk: Any
+    row: Any
     token: uuid.UUID
+
+    @property
+    def pk(self) -> Any:
+        """The row's primary key."""
+        return self.row.pk
 
 
 def is_due() -> Q:
@@ -89,8 +75,10 @@ def _claim_locked(
     # Django locks rows only between BEGIN and COMMIT, which one statement does not need.
     locking = connection.ops.for_update_sql(skip_locked=True, no_key=True)
     # A locked row stays as it was found.
-    rows = _all(queryset).filter(_NEED_NOT_WAIT, pk=RawSQL(f"{statement} {locking}", parameters))  # noqa: S611
-    return _take(rows, owner, seconds)
+    rows = _all(queryset).filter(pk=RawSQL(f"{statement} {locking}", parameters))  # noqa: S611
+    # A claim that a power cut takes away was none: what is written under it becomes durable with it, and only after it.
+    not_waiting = RawSQL("set_config('synchronous_commit', 'off', true) = 'off'", (), models.BooleanField())
+    return _take(rows.filter(not_waiting), owner, seconds)
 
 
 def _claim_unlocked(
@@ -111,15 +99,14 @@ def _all(queryset: models.QuerySet[Row]) -> models.QuerySet[Row]:
 
 def _take(rows: models.QuerySet[Row], owner: str, seconds: float) -> Lease | None:
     token = uuid.uuid4()
-    taken = update_returning(
+    row = update_returning(
         rows,
-        (rows.model._meta.pk.name,),
         lease_owner=owner,
         lease_token=token,
         lease_until=clock.database_now(seconds),
         attempts=F("attempts") + 1,
     )
-    return None if taken is None else Lease(taken[0], token)
+    return None if row is None else Lease(row, token)
 
 
 def renew(model: type[LeasedRow], pk: Any, token: uuid.UUID, seconds: float) -> bool:

@@ -9,20 +9,24 @@ from django.db import connections, models
 from django.db.models.sql import UpdateQuery
 
 
-def update_returning(rows: models.QuerySet[Any], fields: Sequence[str], **values: Any) -> tuple[Any, ...] | None:
-    """Update the one row of ``rows`` and return its ``fields`` as they are now; None when there was no row.
+def update_returning(rows: models.QuerySet[Any], only: Sequence[str] = (), **values: Any) -> Any:
+    """Update the one row of ``rows`` and return its object as it is now, with all fields or ``only`` some.
 
-    ``rows`` filters by its own table's columns alone and names at most one row.
+    None when there was no row. ``rows`` filters by its own table's columns alone and names at most one row.
     """
     query: UpdateQuery = rows.query.chain(UpdateQuery)  # type: ignore[assignment]
     query.add_update_values(values)
     connection = connections[rows.db]
     compiler = query.get_compiler(connection=connection)
     statement, parameters = compiler.as_sql()
-    table = rows.model._meta.db_table
-    columns = [rows.model._meta.get_field(name).get_col(table) for name in fields]
-    names = ", ".join(connection.ops.quote_name(column.target.column) for column in columns)
+    model = rows.model
+    fields = [field for field in model._meta.concrete_fields if not only or field.name in only]
+    names = ", ".join(connection.ops.quote_name(field.column) for field in fields)
     with connection.cursor() as cursor:
         cursor.execute(f"{statement} RETURNING {names}", parameters)
         found = cursor.fetchone()
-    return None if found is None else tuple(*compiler.apply_converters([found], compiler.get_converters(columns)))
+    if found is None:
+        return None
+    columns = [field.get_col(model._meta.db_table) for field in fields]
+    (read,) = compiler.apply_converters([found], compiler.get_converters(columns))
+    return model.from_db(rows.db, [field.attname for field in fields], read)

@@ -63,7 +63,7 @@ def act(
     changed = update_returning(rows, ("version",), version=F("version") + 1, **changes)
     if changed is None:
         raise Lost(f"{operation_id}: {why.value}")
-    version = int(changed[0])
+    version = changed.version
     write_audit(operation_id, version, before, after, why=why, actor=actor, detail=detail)
     settled = before == OperationStatus.UNKNOWN
     if asks:

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from forkhost.kit.leases import LeasedRow
+from forkhost.kit.leased_rows import LeasedRow
 from sessions.choices import Activity, SessionKind, SyncState, Visibility
 from sessions.models.history import EventLog
 from sessions.models.workspaces import Home, Workspace

@@ -7,7 +7,7 @@ import uuid
 from django.conf import settings
 from django.db import models
 
-from forkhost.kit.leases import LeasedRow
+from forkhost.kit.leased_rows import LeasedRow
 from sessions.choices import ForkContract, MemberRole, Settlement
 from sessions.querysets import WorkspaceQuerySet
 

@@ -29,8 +29,8 @@ def test_a_chain_of_forks_shares_one_family_and_its_counter(desk: Desk, told: To
     assert found["b"].observed_parent_id == found["a"].pk
     assert found["c"].observed_parent_id == found["b"].pk
     assert len({session.family_id for session in found.values()}) == 1
-    assert titles.take_number(found["c"].family_id) == 2
-    assert titles.take_number(found["a"].family_id) == 3
+    assert titles.fork_title(found["c"].family_id).endswith(" (2)")
+    assert titles.fork_title(found["a"].family_id).endswith(" (3)")
 
 
 def test_numbers_taken_before_two_families_met_are_not_taken_again(
@@ -40,12 +40,12 @@ def test_numbers_taken_before_two_families_met_are_not_taken_again(
     desk.scan(told_home)
     lonely = by_name(told_home)["b"]
     assert lonely.observed_parent_id is None
-    assert [titles.take_number(lonely.family_id) for _ in range(3)] == [2, 3, 4]
+    assert [titles.fork_title(lonely.family_id)[-4:] for _ in range(3)] == [" (2)", " (3)", " (4)"]
     sessions_of(told, told_home).append(Told("a", turn(1)))
     desk.scan(told_home)
     found = by_name(told_home)
     assert found["a"].family_id == found["b"].family_id
-    assert titles.take_number(found["a"].family_id) == 5
+    assert titles.fork_title(found["a"].family_id).endswith(" (5)")
     assert Family.objects.filter(pk=lonely.family_id).exists(), "a fork under way may have frozen its id"
 
 

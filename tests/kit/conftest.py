@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 
-from forkhost.kit.leases import LeasedRow
+from forkhost.kit.leased_rows import LeasedRow
 
 # The lock of one file has no like on PostgreSQL.
 collect_ignore = [] if connection.vendor == "sqlite" else ["test_sqlite_turns.py"]

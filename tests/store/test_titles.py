@@ -42,12 +42,12 @@ def test_the_family_is_called_after_its_root(workspace: Workspace) -> None:
     child = store.fork(root.pk)
     assert child.title == "Better name (3)"
     store.rename(child.pk, "The child's own")
-    assert titles.fork_title(fresh(root).family) == "Better name (4)"
+    assert titles.fork_title(fresh(root).family_id) == "Better name (4)"
     assert titles.fork_title(hosted(workspace, title="").family_id) == "Untitled session (2)"
 
 
 @pytest.mark.django_db(transaction=True)
 def test_forks_at_the_same_moment_take_different_numbers() -> None:
     family = Family.objects.create(title="Fix login")
-    taken = together([lambda: titles.take_number(family.pk) for _ in range(8)])
-    assert sorted(taken) == list(range(2, 10))
+    taken = together([lambda: titles.fork_title(family.pk) for _ in range(8)])
+    assert sorted(taken) == [f"Fix login ({number})" for number in range(2, 10)]
