@@ -23,7 +23,7 @@ from forkhost import preparing
 from forkhost.kit import clock
 from operations.models import Notification, Operation
 from operations.saga import notices
-from sessions import runners, triggers
+from sessions import runners, search_schema, triggers
 from sessions.choices import SyncState
 from sessions.models import Home, Runner, SessionSync
 from sessions.providers import registry
@@ -99,6 +99,7 @@ def database() -> Iterator[Finding]:
     try:
         preparing.refuse_unmigrated()
         installed = triggers.installed(connection)
+        searchable = search_schema.is_whole(connection)
     except (CommandError, Error) as error:
         yield Finding(Level.PROBLEM, "database", str(error), "Check DATABASE_URL, then run: ./manage.py migrate")
         return
@@ -111,6 +112,13 @@ def database() -> Iterator[Finding]:
             "Run: ./manage.py migrate",
         )
         return
+    if not searchable:
+        yield Finding(
+            Level.NOTE,
+            "search",
+            "the index is not complete: a migration was broken off",
+            "Run: ./manage.py migrate",
+        )
     yield Finding(Level.OK, "database", f"{connection.vendor}, up to date")
 
 

@@ -35,6 +35,7 @@ SQLITE_PRAGMAS = (
 )
 SQLITE_BUSY_SECONDS = 10
 # How often a connection has to meet a statement before PostgreSQL keeps it.
+POSTGRESQL_SETTINGS = "-c jit=off -c max_parallel_workers_per_gather=0"
 PREPARE_AFTER = 3
 
 _MAIL_PORTS = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
@@ -191,7 +192,8 @@ def _postgresql(parsed: dict[str, Any], *, pool: bool) -> dict[str, Any]:
     options["server_side_binding"] = True
     options["prepare_threshold"] = PREPARE_AFTER
     # All statements are short: compiling one, or starting processes for it, takes longer than the statement.
-    options.setdefault("options", "-c jit=off -c max_parallel_workers_per_gather=0")
+    # What the URL says comes last, and counts.
+    options["options"] = f"{POSTGRESQL_SETTINGS} {options.get('options', '')}".strip()
     parsed["CONN_HEALTH_CHECKS"] = True
     if pool:
         options["pool"] = {"min_size": 1, "max_size": 20, "timeout": 10}

@@ -61,6 +61,19 @@ def install(on: BaseDatabaseWrapper) -> None:
             cursor.execute(statement)
 
 
+def is_whole(on: BaseDatabaseWrapper) -> bool:
+    """Whether the index and what fills it are there; where a migration broke off, words that come are not found."""
+    if on.vendor == "postgresql":
+        wanted = {INDEX, LOGS_FUNCTION}
+        there = "SELECT relname FROM pg_class UNION ALL SELECT proname FROM pg_proc"
+    else:
+        wanted = {INDEX, *_TRIGGERS}
+        there = "SELECT name FROM sqlite_master"
+    with on.cursor() as cursor:
+        cursor.execute(there)
+        return wanted <= {name for (name,) in cursor.fetchall()}
+
+
 def drop_triggers(on: BaseDatabaseWrapper) -> None:
     """Take away what would break the rebuilding of a table on SQLite."""
     if on.vendor == "sqlite":

@@ -20,7 +20,7 @@ from sessions import usage
 from sessions.capabilities import session_capability, turn_capability
 from sessions.history import EventView, InteractionView, TurnView
 from sessions.lineage import FamilyNode
-from sessions.models import Home, Lineage, Runner, Session, WorkClaim, Workspace
+from sessions.models import Home, Lineage, Runner, Session, SessionSync, WorkClaim, Workspace
 from sessions.providers.base import HomeRef, SessionRef
 from sessions.providers.registry import UnknownProvider, adapter
 from sessions.querysets import SessionQuerySet
@@ -155,10 +155,27 @@ def family_page(nodes: Sequence[FamilyNode], *, user: User) -> list[Json]:
 
 
 def session_detail_json(session: Session, *, user: User) -> Json:
-    """One session with what its turns used, those it inherited apart."""
+    """One session with what its turns used, those it inherited apart, and how far its transcript is read."""
     used = usage.of_session(session)
     shown = session_json(session, user=user)
-    return {**shown, "usage": {"own": used.own, "inherited": used.inherited}}
+    return {
+        **shown,
+        "usage": {"own": used.own, "inherited": used.inherited},
+        "transcript": _transcript(getattr(session, "sync", None)),
+    }
+
+
+def _transcript(sync: SessionSync | None) -> Json | None:
+    if sync is None:
+        return None
+    problem = {"code": sync.problem_code, "message": sync.problem_text} if sync.problem_code else None
+    return {
+        "state": sync.state,
+        "bytesDone": sync.bytes_done,
+        "bytesTotal": sync.bytes_total,
+        "damagedLines": sync.damage_count,
+        "problem": problem,
+    }
 
 
 def hit_json(hit: Hit, session: Json) -> Json:

@@ -17,6 +17,7 @@ from sessions.choices import (
     InteractionState,
     MemberRole,
     SessionKind,
+    SyncState,
     TurnOutcome,
     TurnPhase,
     Visibility,
@@ -107,10 +108,28 @@ class UsageSerializer(Shape):
     inherited = TotalsField()
 
 
+class TranscriptProblemSerializer(Shape):
+    """What is wrong, as a stable code and a sentence."""
+
+    code = serializers.CharField()
+    message = serializers.CharField()
+
+
+class TranscriptSerializer(Shape):
+    """How far the agent's own transcript is in the history; its sizes are 0 until it was looked at."""
+
+    state = serializers.ChoiceField(SyncState.choices)
+    bytesDone = serializers.IntegerField()
+    bytesTotal = serializers.IntegerField()
+    damagedLines = serializers.IntegerField(help_text="Lines that could not be read and were left out.")
+    problem = TranscriptProblemSerializer(allow_null=True)
+
+
 class SessionDetailSerializer(SessionSerializer):
-    """One conversation, with what it used."""
+    """One conversation, with what it used and how far its transcript is read (null: it has none)."""
 
     usage = UsageSerializer()
+    transcript = TranscriptSerializer(allow_null=True)
 
 
 class TurnForkSerializer(Shape):

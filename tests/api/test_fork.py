@@ -83,7 +83,7 @@ def test_a_committed_fork_carries_session_and_lineage(
     assert "Retry-After" not in answer.headers
     assert (operation["status"], operation["phase"], operation["calls"]) == ("committed", "committed", 1)
     child = api.get(paths.session(body["targetAgentSessionId"])).json()
-    assert {**operation["session"], "usage": child["usage"]} == child
+    assert {**operation["session"], "usage": child["usage"], "transcript": child["transcript"]} == child
     assert operation["lineage"] == child["forkedFrom"]
     assert (child["title"], child["seedLength"], child["lastSeq"], child["turnCount"]) == ("Another way", 8, 8, 2)
     assert operation["lineage"]["sourceAgentSessionId"] == str(source.pk)

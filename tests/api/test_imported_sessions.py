@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sessions.choices import SyncState
 from sessions.providers.base import Attestation, BindingMode, IdentityMode, PointSupport, TurnBinding
 from tests.api.support import Caller
 
@@ -103,3 +104,15 @@ def test_a_session_of_an_unknown_agent_is_shown(
     shown: dict[str, Any] = api.get(paths.session(made.pk)).json()
     assert shown["resumeCommand"] is None
     assert shown["lifecycleCapabilities"]["reason"] == "adapter_missing"
+
+
+def test_how_far_its_transcript_is_read_is_told(api: Caller, paths: Paths, session: Session) -> None:
+    session.sync.state, session.sync.bytes_done, session.sync.bytes_total = SyncState.IMPORTING, 70, 100
+    session.sync.save()
+    told = {"state": "importing", "bytesDone": 70, "bytesTotal": 100, "damagedLines": 0, "problem": None}
+    assert api.get(paths.session(session.pk)).json()["transcript"] == told
+
+    session.sync.state, session.sync.problem_code, session.sync.problem_text = SyncState.MISSING, "gone", "It is gone."
+    session.sync.save()
+    told |= {"state": "missing", "problem": {"code": "gone", "message": "It is gone."}}
+    assert api.get(paths.session(session.pk)).json()["transcript"] == told

@@ -22,7 +22,7 @@ def test_a_created_session_is_where_its_location_says(api: Caller, paths: Paths)
     created = api.post(paths.sessions, {"title": "Notes", "cwd": "/src", "model": "m-1", "settings": {"mode": "plan"}})
     assert created.status_code == 201
     body = created.json()
-    assert api.get(created["Location"]).json() == {**body, "usage": {"own": {}, "inherited": {}}}
+    assert api.get(created["Location"]).json() == {**body, "usage": {"own": {}, "inherited": {}}, "transcript": None}
     assert (body["title"], body["cwd"], body["model"], body["settings"]) == ("Notes", "/src", "m-1", {"mode": "plan"})
 
 

@@ -88,6 +88,15 @@ def test_a_home_that_is_gone_is_named(well: Home) -> None:
     assert (finding.level, finding.text) == (Level.PROBLEM, f"{well.path}: The home is gone.")
 
 
+def test_a_search_index_that_nothing_fills_is_named(well: Home) -> None:
+    assert not about("search")
+    with connection.cursor() as cursor:
+        sqlite = connection.vendor == "sqlite"
+        cursor.execute(f"DROP {'TRIGGER forkhost_search_insert' if sqlite else 'INDEX agent_sessions_search'}")
+    (finding,) = about("search")
+    assert (finding.level, finding.advice) == (Level.NOTE, "Run: ./manage.py migrate")
+
+
 def test_missing_guards_of_history_are_a_problem(well: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     left = triggers.installed(connection)
     left.pop()

@@ -108,6 +108,12 @@ def read_setting(folder: Path, name: str, **variables: str) -> subprocess.Comple
     return start(folder, "-c", f"from django.conf import settings; print(settings.{name})", **variables)
 
 
+def test_settings_of_the_postgresql_url_come_after_forkhosts_own(tmp_path: Path) -> None:
+    url = "postgresql://me@localhost/forkhost?options=-c%20search_path%3Dmine"
+    said = configuration.database(url, tmp_path, pool=False)["OPTIONS"]["options"]
+    assert said == "-c jit=off -c max_parallel_workers_per_gather=0 -c search_path=mine"
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
