@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
-from django.db import DatabaseError, Error, close_old_connections, connections
+from django.db import DatabaseError, close_old_connections, connections
 from django.db.models import QuerySet
 
 from forkhost.kit import alarms
@@ -118,7 +118,7 @@ class _Hands:
         self._wanted: queue.Queue[None] = queue.Queue(maxsize=max(1, pace.parallel))
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        # The hands that will look for more work soon.
+        # The hands that are at a fork and not late: each looks for more work when it is done, or wakes another.
         self._quick = 0
         self._threads = [
             threading.Thread(target=self._work, name=f"fork-{number}") for number in range(max(1, pace.parallel))
@@ -147,48 +147,47 @@ class _Hands:
                 self._wanted.get()
                 # Asked once for all that is waiting; a connection that breaks meanwhile fails a claim, and is replaced here.
                 close_old_connections()
-                self._add_quick(1)
-                while not self._stopping.is_set():
-                    if not self._take_one():
-                        self._add_quick(-1)
-                        break
-                    if self._leaves_it_to_another():
-                        break
+                while not self._stopping.is_set() and self._take_one() and not self._another_goes_on():
+                    pass
         finally:
             connections.close_all()
-
-    def _add_quick(self, number: int) -> None:
-        with self._lock:
-            self._quick += number
-
-    def _leaves_it_to_another(self) -> bool:
-        with self._lock:
-            another = self._quick > 1
-            self._quick -= another
-            return another
 
     def _take_one(self) -> bool:
         try:
             lease = claim_next(self._runner, self._owner, self._pace.lease_seconds)
-            if lease is None:
-                return False
+        # A hand that dies would take its share of all later work with it.
+        except Exception:
+            log.exception("claim_failed")
+            return False
+        if lease is not None:
+            self._carry_out(lease)
+        return lease is not None
+
+    def _carry_out(self, lease: Lease) -> None:
+        try:
             late = alarms.ring(ALONE_SECONDS, self._be_relieved)
+            self._add_quick(1)
             try:
                 dispatch.work(lease, actor=self._owner, lease_seconds=self._pace.lease_seconds)
             finally:
-                if not late.call_off():
-                    self._add_quick(1)
-        except Error:
-            log.exception("database_failed")
-            return False
-        # A hand that dies would take its share of all later work with it; the row's lease runs out by itself.
+                if late.call_off():
+                    self._add_quick(-1)
+        # The row's lease runs out by itself.
         except Exception:
             log.exception("work_failed")
-        return True
+
+    def _another_goes_on(self) -> bool:
+        """A hand that is only looking does not count: what it has not seen became due after it began to look."""
+        with self._lock:
+            return self._quick > 0
 
     def _be_relieved(self) -> None:
         self._add_quick(-1)
         self.wake()
+
+    def _add_quick(self, number: int) -> None:
+        with self._lock:
+            self._quick += number
 
 
 class _Courier:

@@ -11,13 +11,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import OperationalError, connections
 
+from forkhost.kit.leases import Lease
 from forkhost.kit.stopping import StopFlag
 from forkhost.kit.wakeups import Listener
-from operations import saga, worker
+from operations import dispatch, saga, worker
 from operations.choices import OperationStatus
 from operations.models import Operation
 from operations.saga import WAKE_UP
@@ -146,6 +148,62 @@ def test_a_mistake_in_one_fork_ends_no_loop(world: World, monkeypatch: pytest.Mo
         until(committed(1))
         until(lambda: Operation.objects.get(pk=broken.pk).status == S.FAILED)
     assert len(world.agent.calls) == 1
+
+
+@pytest.fixture
+def hands(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[worker._Hands]:
+    """Threads that nobody else wakes, and that no fork keeps for too long."""
+    monkeypatch.setattr(worker, "ALONE_SECONDS", 60)
+    with worker._Hands(world.runner, SLOW) as hands:
+        yield hands
+
+
+def test_nothing_is_left_to_a_hand_that_began_to_look_before_it_was_due(
+    world: World, hands: worker._Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, looked, go_on = worker.claim_next, threading.Event(), threading.Event()
+
+    def slow_once(*arguments: Any) -> Lease | None:
+        found = look(*arguments)
+        if not looked.is_set():
+            looked.set()
+            go_on.wait(30)
+        return found
+
+    monkeypatch.setattr(worker, "claim_next", slow_once)
+    hands.wake()
+    assert looked.wait(10)
+    for _ in range(3):
+        world.prepare()
+    hands.wake()
+    try:
+        until(committed(3))
+    finally:
+        go_on.set()
+
+
+def test_what_was_left_to_a_hand_whose_work_failed_is_done_all_the_same(
+    world: World, hands: worker._Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, failing, fail = dispatch.work, threading.Event(), threading.Event()
+
+    def broken_once(lease: Lease, **more: Any) -> None:
+        if failing.is_set():
+            work(lease, **more)
+        else:
+            failing.set()
+            fail.wait(30)
+            raise OperationalError("gone for a moment")
+
+    monkeypatch.setattr(dispatch, "work", broken_once)
+    for _ in range(3):
+        world.prepare()
+    hands.wake()
+    assert failing.wait(10)
+    hands.wake()
+    until(committed(1))
+    fail.set()
+    until(committed(2))
 
 
 def test_a_worker_killed_inside_the_call_leaves_an_unknown_that_the_next_worker_settles(
