@@ -37,7 +37,7 @@ CLAIMABLE = (
 
 
 # A fork that is done sooner is better followed by the next one than joined by it: threads share one interpreter.
-ALONE_SECONDS = 0.01
+ALONE_SECONDS = 0.02
 # Any commit may mean that there is something to deliver; nobody reads mail that fast.
 COURIER_REST_SECONDS = 0.25
 

@@ -134,14 +134,12 @@ class Session(models.Model):
                 opclasses=("uuid_ops", "text_pattern_ops"),
                 condition=Q(tombstoned_at__isnull=True),
             ),
-            # The lanes below a session, and what an agent's own forks were made of: few sessions have either.
+            # The lanes below a session, all of them or the next; few sessions are lanes.
             models.Index(
                 name="session_by_parent", fields=("parent_session_id",), condition=Q(parent_session_id__isnull=False)
             ),
             models.Index(
-                name="session_by_observed_parent",
-                fields=("observed_parent_id",),
-                condition=Q(observed_parent_id__isnull=False),
+                name="session_by_root", fields=("root_session_id",), condition=Q(root_session_id__isnull=False)
             ),
             # What the search index has to catch up with, newest first.
             models.Index(name="session_search_due", fields=("-updated_at_unix_ms",), condition=Q(search_due=True)),
