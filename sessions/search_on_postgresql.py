@@ -17,8 +17,9 @@ from sessions.words import PREFIX_LENGTH
 
 # Words that are probably in more places than that are not looked up whole.
 COMMON_PLACES = 15_000
-# They are looked for in the text of so many of the newest documents first, whatever the number of all others.
+# They are looked for in the text of the newest documents first, so many and so much, whatever the number of all others.
 NEWEST_DOCUMENTS = 5_000
+NEWEST_BYTES = 2_000_000
 # A range of logs with more places than that is halved.
 PLACES_A_RANGE = 5_000
 # With so many logs, the newest ones are answer enough.
@@ -55,11 +56,15 @@ def _probable_places(query: str) -> int:
 def _among_the_newest(words: Sequence[str], any_of: Collection[str]) -> list[LogMatch]:
     every = [f"% {word}%" if len(word) >= PREFIX_LENGTH else f"% {word} %" for word in words]
     some = [f"% {word} %" for word in any_of] or ["%"]
-    newest = f"SELECT id, ' ' || words || ' ' AS text FROM {TABLE} ORDER BY id DESC LIMIT %s"  # noqa: S608
+    some_of_all = f"SELECT id, words FROM {TABLE} ORDER BY id DESC LIMIT %s"  # noqa: S608
+    # As they lie on the disk, so that a long one is not even read. OFFSET keeps the texts from being looked at before.
+    sizes = f"SELECT *, sum(pg_column_size(words)) OVER (ORDER BY id DESC) AS bytes FROM ({some_of_all}) AS documents"  # noqa: S608
+    newest = f"SELECT id, ' ' || words || ' ' AS text FROM ({sizes}) AS sized WHERE bytes <= %s OFFSET 0"  # noqa: S608
     found = rows(
         f"SELECT id >> {SEQ_BITS}, count(*) FILTER (WHERE {_SEQ} = 0), min({_SEQ}) FILTER (WHERE {_SEQ} > 0) "  # noqa: S608
         f"FROM ({newest}) AS newest WHERE text LIKE ALL(%s) AND text LIKE ANY(%s) GROUP BY 1 ORDER BY 1 DESC",
         NEWEST_DOCUMENTS,
+        NEWEST_BYTES,
         every,
         some,
     )
@@ -87,7 +92,8 @@ def _growing_ranges() -> list[_Range]:
     ((lowest, highest),) = rows(f"SELECT min(id), max(id) FROM {TABLE}")  # noqa: S608
     if highest is None:
         return []
-    first = place_of(lowest).log_id & -_SMALLEST
+    # Below the lowest there is nothing, so the largest windows may reach beyond it.
+    first = place_of(lowest).log_id & -(1 << WINDOWS[-1])
     end = (place_of(highest).log_id & -_SMALLEST) + _SMALLEST
     ranges: list[_Range] = []
     for bits in WINDOWS:
