@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from forkhost.kit.rows import one
 from operations.models import Operation
 from operations.requests import Refused
 from sessions import runners
@@ -26,7 +27,7 @@ def destination(source: Session) -> Home | None:
     named = ForkHome.objects.select_related("home__runner").filter(
         workspace_id=source.workspace_id, provider=source.provider
     )
-    wanted = named.first()
+    wanted = one(named)
     if wanted is None or wanted.home_id == source.home_id:
         return None
     home: Home = wanted.home

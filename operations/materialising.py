@@ -11,6 +11,7 @@ from django.db import InterfaceError, OperationalError, transaction
 
 from forkhost.kit import clock
 from forkhost.kit.leases import Lease
+from forkhost.kit.rows import one
 from operations import destinations, handover, hosted, results
 from operations.choices import BindingMode, ErrorCode
 from operations.models import Operation
@@ -128,9 +129,8 @@ def _child_path(receipt: Json) -> str:
 
 def _family(operation: Operation) -> uuid.UUID:
     """The family the source is in now: families may have been joined since the fork was prepared."""
-    found: uuid.UUID | None = (
-        Session.objects.filter(pk=operation.source_session_id).values_list("family_id", flat=True).first()
-    )
+    sources = Session.objects.filter(pk=operation.source_session_id)
+    found: uuid.UUID | None = one(sources.values_list("family_id", flat=True))
     if found is not None:
         return found
     if operation.family_id is not None and Family.objects.filter(pk=operation.family_id).exists():

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import IntegrityError, connection, transaction
 
 from forkhost.kit import clock, wakeups
+from forkhost.kit.rows import one
 from operations import destinations, eligibility, handover
 from operations.choices import Act, OperationStatus
 from operations.contracts import Policy, fenced, policy
@@ -21,6 +22,7 @@ from sessions.capabilities import Reason
 from sessions.errors import SessionAlreadyExists
 from sessions.models import Home, Session, Workspace
 from sessions.providers.crashpoints import CrashPoint, crash_point
+from sessions.querysets import SessionQuerySet
 from sessions.store import Snapshot, freezing
 
 # Each lost race leaves the winner's row behind, which the next look finds; a third loss in a row is a mistake of ours.
@@ -36,13 +38,10 @@ def prepare(request: PrepareRequest) -> Prepared:
     written.
     """
     wanted = normalise(request)
-    workspace = Workspace.objects.visible_to(wanted.user).filter(pk=wanted.workspace_id).first()
+    workspace = one(Workspace.objects.visible_to(wanted.user).filter(pk=wanted.workspace_id))
     if workspace is None:
         raise Refused("workspace_not_found", 404, "There is no such workspace, or it is not yours to see.")
     for last in (False,) * (ATTEMPTS - 1) + (True,):
-        answer = _replay(wanted)
-        if answer is not None:
-            return answer
         try:
             with transaction.atomic():
                 answer = _prepare_locked(wanted, workspace)
@@ -62,7 +61,7 @@ def prepare(request: PrepareRequest) -> Prepared:
 
 
 def _replay(wanted: Wanted) -> Prepared | None:
-    alias = RequestAlias.objects.filter(workspace_id=wanted.workspace_id, request_id=wanted.request_id).first()
+    alias = one(RequestAlias.objects.filter(workspace_id=wanted.workspace_id, request_id=wanted.request_id))
     if alias is None:
         return None
     if alias.request_hash != wanted.request_hash:
@@ -77,10 +76,12 @@ def _replay(wanted: Wanted) -> Prepared | None:
 
 
 def _prepare_locked(wanted: Wanted, workspace: Workspace) -> Prepared:
-    source = _lock_source(wanted)
+    _lock_source(wanted)
+    # A request that runs beside this one was waited for; and a source that is gone replays as well.
     answer = _replay(wanted)
     if answer is not None:
         return answer
+    source = _source(wanted)
     rules = policy(workspace.fork_contract)
     point = _resolve(source, wanted)
     if isinstance(point, ResolvedPoint):
@@ -103,14 +104,21 @@ def _prepare_locked(wanted: Wanted, workspace: Workspace) -> Prepared:
     return Prepared(_freeze(operation_id, wanted, source, resolved, destination, rules), replayed=False)
 
 
-def _lock_source(wanted: Wanted) -> Session:
-    """The source with its row locked, so that nothing it is judged by changes until the transaction ends."""
-    rows = Session.objects.filter(pk=wanted.source_session_id, workspace_id=wanted.workspace_id)
+def _lock_source(wanted: Wanted) -> None:
+    """Nothing that the source is judged by changes until the transaction ends."""
     # On SQLite the transaction holds the one write lock.
     if connection.features.has_select_for_update:
         # Locked by itself: a locking join loses the row when a rewind that was waited for gave it another log.
-        rows.select_for_update(no_key=True).values_list("pk", flat=True).first()
-    source: Session | None = rows.visible_to(wanted.user).select_related("home__runner", "sync").first()
+        one(_sources(wanted).select_for_update(no_key=True).values_list("pk", flat=True))
+
+
+def _sources(wanted: Wanted) -> SessionQuerySet:
+    rows: SessionQuerySet = Session.objects.filter(pk=wanted.source_session_id, workspace_id=wanted.workspace_id)
+    return rows
+
+
+def _source(wanted: Wanted) -> Session:
+    source: Session | None = one(_sources(wanted).visible_to(wanted.user).select_related("home__runner", "sync"))
     if source is None:
         raise Refused("session_not_found", 404, "There is no such session, or it is not yours to see.")
     return source

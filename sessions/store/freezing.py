@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db.models import Q
 
+from forkhost.kit.rows import one
 from sessions.choices import EventKind
 from sessions.errors import ForkInsideTurn, InvalidForkBoundary, SessionGone, StaleSession
 from sessions.models import Attachment, Event, Interaction, Session, Turn
@@ -85,7 +86,7 @@ def _turns_through(parts: Sequence[Part], boundary: int) -> tuple[int, str]:
         return 0, ""
     part = part_at(parts, boundary)
     rows = Event.objects.values_list("turn_no", "kind", "digest", named=True)
-    event = rows.filter(log_id=part.log_id, seq=boundary).first() if part else None
+    event = one(rows.filter(log_id=part.log_id, seq=boundary)) if part else None
     if part is None or event is None:
         raise InvalidForkBoundary(f"The session has no event {boundary}.")
     if event.turn_no is None:
@@ -100,7 +101,8 @@ def _turns_through(parts: Sequence[Part], boundary: int) -> tuple[int, str]:
 
 def _facts(session: Session, parts: Sequence[Part], turn_count: int) -> dict[str, Any]:
     last = next((part for part in parts if part.first_turn <= turn_count <= part.last_turn), None)
-    turn = Turn.objects.filter(log_id=last.log_id, ordinal=turn_count).first() if last else None
+    turns = Turn.objects.values_list("model", "effort")
+    model, effort = (one(turns.filter(log_id=last.log_id, ordinal=turn_count)) if last else None) or ("", "")
     return {
         "workspace_id": str(session.workspace_id),
         "home_id": str(session.home_id) if session.home_id else None,
@@ -112,8 +114,8 @@ def _facts(session: Session, parts: Sequence[Part], turn_count: int) -> dict[str
         "preview": session.preview,
         "project": session.project,
         "cwd": session.cwd,
-        "model": (turn.model if turn else "") or session.model,
-        "effort": (turn.effort if turn else "") or session.effort,
+        "model": model or session.model,
+        "effort": effort or session.effort,
         "settings": session.settings,
         "runtime_context": session.runtime_context,
         "visibility": session.visibility,
