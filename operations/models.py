@@ -125,7 +125,8 @@ class Operation(LeasedRow):
             *LeasedRow.Meta.indexes,
             # The operations list and its cursor.
             models.Index(name="operation_list", fields=("workspace_id", "-prepared_at", "-id")),
-            # The counts on every page, and what the importer asks about unfinished forks. NULL instead of a list of states, because SQLite uses no partial index on those.
+            # The counts on every page, and what the importer asks about unfinished forks. NULL instead of a list of
+            # states, because SQLite uses no partial index on those.
             models.Index(
                 name="operation_unfinished", fields=("workspace_id", "status"), condition=Q(completed_at__isnull=True)
             ),
