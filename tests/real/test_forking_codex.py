@@ -124,9 +124,17 @@ def test_a_turn_that_runs_in_a_terminal_is_open_cannot_be_forked_and_is_right_on
     codex.run_turn(made, "Settled")
     held = codex.begin_turn(made, "Running <hold>")
     session = stack.session_of(made.id, turns=1)
+    # Its first lines may be shown before the rest is read; nothing can be forked until then, and another reason is told.
     running = eventually(
-        lambda: next((turn for turn in stack.turns(session["id"]) if turn["phase"] == "open"), None),
-        what="the open turn",
+        lambda: next(
+            (
+                turn
+                for turn in stack.turns(session["id"])
+                if turn["phase"] == "open" and turn["reason"] != "history_not_imported"
+            ),
+            None,
+        ),
+        what="the open turn, read to its end",
     )
     assert not running["forkable"]
     assert running["reason"] == "turn_not_settled"
